@@ -30,13 +30,14 @@ MAY_REVOKE = "api.revoke_apikey"
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(Audited, ReadOnlyAdmin):
-    list_display = ("name", "state", "scopes", "source", "expires_at", "last_used_at", "created_by")
+    list_display = ("name", "state", "scopes", "source", "customer_key", "expires_at", "last_used_at", "created_by")
     fields = (
         "name",
         "key_id",
         "state",
         "scopes",
         "source",
+        "customer_key",
         "networks",
         "events_per_second",
         "expires_at",

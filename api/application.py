@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from webhookhub import __version__
 
 from . import (
+    customers,
     deadletters,
     deliveries,
     endpoints,
@@ -54,6 +55,7 @@ api = HubAPI(
 )
 problems.install(api)
 api.add_router("/v1/events", events.resource.router)
+api.add_router("/v1/customers", customers.resource.router)
 api.add_router("/v1/event-types", event_types.resource.router)
 api.add_router("/v1/catalogue", event_types.whole.router)
 api.add_router("/v1/requests", requests.resource.router)

@@ -10,7 +10,7 @@ from ninja.security import HttpBearer
 
 from webhookhub.logs import Log, log
 
-from . import keys
+from . import keys, problems
 from .keys import Caller
 from .models import ApiKey
 from .problems import Problem
@@ -20,20 +20,26 @@ UNAUTHORIZED = "Send a valid API key: Authorization: Bearer whk_…"
 
 
 class ApiKeyAuth(HttpBearer):
-    """Requires a key with this scope. `hub_wide`, the name of a resource, requires a key without a source, too."""
+    """Requires a key with this scope. `hub_wide`, the name of a resource, requires a key without a source, too.
+
+    With it, a key of a customer gets a 404, unless `of_customers` says that the resource shows it only its own.
+    """
 
     openapi_bearerFormat = "whk_<id>_<secret>"
 
-    def __init__(self, scope: str, *, hub_wide: str = "") -> None:
+    def __init__(self, scope: str, *, hub_wide: str = "", of_customers: bool = False) -> None:
         super().__init__()
         self._scope = scope
         self._hub_wide = hub_wide
+        self._of_customers = of_customers
 
     def __call__(self, request: HttpRequest) -> Caller:
         caller = authenticate(request.META, self._scope, keys.find)
         if self._hub_wide and caller.key.readable_source is not None:
             detail = f"This key is bound to the source {caller.key.source}; use a key without a source"
             raise Problem(403, f"{detail} for {self._hub_wide}.")
+        if self._hub_wide and caller.key.only_customer is not None and not self._of_customers:
+            raise problems.not_found()
         # The audit log's actor: see webhookhub/auditlog/middleware.py.
         request.program = actor_name(caller.key)  # type: ignore[attr-defined]
         return caller

@@ -62,7 +62,7 @@ def list_dead_letters(request: HttpRequest, filters: Query[DeadLetterFilters]) -
     pagination.require_known(request, DeadLetterFilters)
     caller = caller_of(request)
     letter_filter = _filter(caller, filters)
-    conditions = {**filters.conditions, "source": caller.key.readable_source}
+    conditions = {**filters.conditions, "source": caller.key.readable_source, "owner": caller.key.only_customer}
     position = pagination.read(LIST, conditions, filters.cursor)
     after = Position.from_json(position) if position else None
     page = pagination.page(
@@ -89,7 +89,7 @@ def requeue_many(
     body = parsing.read(request, BulkRequeueIn)
     token = _token(caller.key, idempotency_key, body)
     letter_filter = _filter(caller, body)
-    conditions = {**body.conditions, "source": caller.key.readable_source}
+    conditions = {**body.conditions, "source": caller.key.readable_source, "owner": caller.key.only_customer}
     position = pagination.read(BULK, conditions, body.cursor)
     cursor = Cursor.from_json(position) if position else None
     if body.dry_run:
@@ -147,7 +147,8 @@ def requeue_one(request: HttpRequest, dead_letter_id: PathId) -> RequeueOut:
 
 def _get_or_404(caller: Caller, pk: int) -> DeadLetter:
     letter = DeadLetter.objects.filter(id=pk).first()
-    if letter is None or not DeadLetterFilter(source=caller.key.readable_source).matching([letter]):
+    visible = DeadLetterFilter(source=caller.key.readable_source, owner=caller.key.only_customer)
+    if letter is None or not visible.matching([letter]):
         raise problems.not_found("This dead letter does not exist.")
     return letter
 
@@ -164,7 +165,9 @@ def _filter(caller: Caller, conditions: Conditions) -> DeadLetterFilter:
         event_type=conditions.event_type,
         since=conditions.since,
         until=conditions.until,
+        customer=conditions.customer,
         source=caller.key.readable_source,
+        owner=caller.key.only_customer,
     )
 
 

@@ -40,9 +40,10 @@ def list_deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> De
 
 @resource.get("/{saga_id}", DeliveryWithAttempts, "Show a delivery with its attempts", 404)
 def show(request: HttpRequest, saga_id: Annotated[Id, Path()]) -> DeliveryWithAttempts:
-    source = caller_of(request).key.readable_source
+    key = caller_of(request).key
+    source = key.readable_source
     saga = Saga.objects.filter(id=saga_id).first()
-    if saga is None or not DeliveryFilter(source=source).matching([saga]):
+    if saga is None or not DeliveryFilter(source=source, owner=key.only_customer).matching([saga]):
         raise problems.not_found("This delivery does not exist.")
     [delivery] = _described([saga])
     attempts = [Attempt.model_validate(job) for job in Job.objects.filter(saga_id=saga.id).order_by("attempt_no")]
@@ -56,7 +57,8 @@ def show(request: HttpRequest, saga_id: Annotated[Id, Path()]) -> DeliveryWithAt
 def page(caller: Caller, filters: DeliveryFilters) -> Deliveries:
     """The matching deliveries that the caller may see."""
     source = caller.key.readable_source
-    conditions = {**filters.conditions, "source": source}
+    owner = caller.key.only_customer
+    conditions = {**filters.conditions, "source": source, "owner": owner}
     position = pagination.read(LIST, conditions, filters.cursor)
     delivery_filter = DeliveryFilter(
         status=filters.status,
@@ -64,6 +66,8 @@ def page(caller: Caller, filters: DeliveryFilters) -> Deliveries:
         event_ids=_event_ids(filters, source),
         event_type=filters.event_type,
         source=source,
+        customer=filters.customer,
+        owner=owner,
         since=filters.since,
         until=filters.until,
     )
@@ -85,7 +89,12 @@ def _described(sagas: Sequence[Saga]) -> list[Delivery]:
 
 
 def _event_ids(filters: DeliveryFilters, source: str | None) -> list[int] | None:
-    """The ids of the events with this uid or correlation id; None if neither is given."""
+    """The ids of the events with this uid, external id or correlation id; None if none is given."""
+    if filters.external_id is not None:
+        events = Event.objects.filter(id__in=lookup.of_external_id(filters.external_id, source))
+        others = {"uid": filters.event, "correlation_id": filters.correlation_id}
+        given = {name: value for name, value in others.items() if value is not None}
+        return list(events.filter(**given).values_list("id", flat=True))
     if filters.event is not None:
         events = Event.objects.filter(uid=filters.event)
         if filters.correlation_id is not None:

@@ -19,7 +19,7 @@ from events import labels, payloads
 from events.errors import InvalidEvent, PayloadTooLarge
 from events.intake import NewEvent, check
 
-FIELDS = ("event_type", "payload", "external_id", "correlation_id", "labels")
+FIELDS = ("event_type", "payload", "external_id", "correlation_id", "labels", "customer")
 REQUIRED = ("event_type", "payload")
 KNOWN = frozenset(FIELDS)
 # The field that an error names if it concerns the event as a whole.
@@ -65,8 +65,10 @@ _batch = Decoder(Batch)
 _members = json.JSONDecoder(object_pairs_hook=Members, parse_int=float, parse_constant=float)
 
 
-def parse_event(text: str, source: str, idempotency_key: str | None = None) -> NewEvent:
-    """The event in this text. Raises InvalidEvent."""
+def parse_event(
+    text: str, source: str, idempotency_key: str | None = None, *, only_customer: str | None = None
+) -> NewEvent:
+    """The event in this text. Raises InvalidEvent, also for another customer than `only_customer`."""
     values, payload = _quickly(text) or _exactly(text, source)
     external_id = values.get("external_id")
     if external_id is None:
@@ -74,11 +76,27 @@ def parse_event(text: str, source: str, idempotency_key: str | None = None) -> N
     elif idempotency_key not in (None, external_id):
         raise InvalidEvent("external_id", "differs from the header Idempotency-Key; send one of them, or equal values")
     return NewEvent(
-        values["event_type"], payload, source, external_id, values.get("correlation_id"), values.get("labels")
+        values["event_type"],
+        payload,
+        source,
+        external_id,
+        values.get("correlation_id"),
+        values.get("labels"),
+        _customer(values.get("customer"), only_customer),
     )
 
 
-def parse_batch(text: str, source: str, limit: int) -> list[NewEvent | InvalidEvent]:
+def _customer(given: Any, only: str | None) -> Any:
+    if only is None or given is None:
+        return only if given is None else given
+    if given != only:
+        raise InvalidEvent("customer", "is not the customer of this API key; omit it")
+    return only
+
+
+def parse_batch(
+    text: str, source: str, limit: int, *, only_customer: str | None = None
+) -> list[NewEvent | InvalidEvent]:
     """The events of `{"events": […]}`, each with its own result. Raises InvalidEvent if the batch itself is invalid."""
     try:
         items = _items(text, limit)
@@ -90,7 +108,7 @@ def parse_batch(text: str, source: str, limit: int) -> list[NewEvent | InvalidEv
         raise InvalidEvent("body", f"is not JSON: {_with_position(text, str(error))}") from None
     if not items:
         raise InvalidEvent("events", f"has no events; send 1 to {limit}")
-    return [_event_or_error(item, source) for item in items]
+    return [_event_or_error(item, source, only_customer) for item in items]
 
 
 def _quickly(text: str) -> Fields | None:
@@ -169,7 +187,7 @@ def _object(value: Any) -> Any:
 
 def _refuse_values(fields: dict[str, Any], text: str, source: str, error: Exception) -> NoReturn:
     """A value is a constant such as NaN or holds half of a surrogate pair: names its field."""
-    texts = (fields.get(name) for name in ("external_id", "correlation_id", "labels"))
+    texts = (fields.get(name) for name in ("external_id", "correlation_id", "labels", "customer"))
     check(NewEvent(fields["event_type"], None, source, *texts))
     payloads.parse(text)  # the other fields are valid: the error is in the payload
     raise InvalidEvent("body", f"is not JSON: {error}")
@@ -242,8 +260,8 @@ def _unknown(what: str, name: str, known: tuple[str, ...]) -> InvalidEvent:
     return InvalidEvent(what, f"has an unknown field {shown!r}; valid fields are {', '.join(known)}")
 
 
-def _event_or_error(item: str, source: str) -> NewEvent | InvalidEvent:
+def _event_or_error(item: str, source: str, only_customer: str | None) -> NewEvent | InvalidEvent:
     try:
-        return parse_event(item, source)
+        return parse_event(item, source, only_customer=only_customer)
     except InvalidEvent as error:
         return error

@@ -77,11 +77,12 @@ def send(environ: Environ, caller: Caller) -> Response:
         limits.consume(caller, weight - 1)
     key = parsing.idempotency_key(idempotency_key, "external_id")
     try:
-        [result] = _commit.publish([event_parsing.parse_event(text, caller.key.event_source, key)])
+        event = event_parsing.parse_event(text, caller.key.event_source, key, only_customer=caller.key.only_customer)
+        [result] = _commit.publish([event])
     except InvalidEvent as error:
         result = error
     if not isinstance(result, Published):
-        raise _problem(result)
+        raise _problem(result, caller)
     body = {"uid": str(result.uid), "created": result.created, "correlation_id": result.correlation_id}
     headers = {"Content-Type": "application/json; charset=utf-8", "Location": f"/api/v1/events/{result.uid}"}
     return Response(201 if result.created else 200, headers, json.dumps(body).encode())
@@ -97,13 +98,15 @@ def send_many(environ: Environ, caller: Caller) -> Response:
     weight = limits.weight(text)
     limits.consume(caller, weight - 1)
     try:
-        parsed = event_parsing.parse_batch(text, caller.key.event_source, MAX_BATCH_EVENTS)
+        parsed = event_parsing.parse_batch(
+            text, caller.key.event_source, MAX_BATCH_EVENTS, only_customer=caller.key.only_customer
+        )
     except InvalidEvent as error:
-        raise _problem(error) from None
+        raise _problem(error, caller) from None
     limits.consume(caller, max(0, len(parsed) - weight))
     published = iter(_commit.publish([event for event in parsed if isinstance(event, NewEvent)]))
     results = [next(published) if isinstance(event, NewEvent) else event for event in parsed]
-    body = {"results": [_result(index, result) for index, result in enumerate(results)]}
+    body = {"results": [_result(index, result, caller) for index, result in enumerate(results)]}
     return Response(200, {"Content-Type": "application/json"}, json.dumps(body).encode())
 
 
@@ -149,18 +152,21 @@ def _publish(events: Sequence[NewEvent]) -> list[Result]:
 _commit = GroupCommit(lambda events: _publish(events))
 
 
-def _result(index: int, result: Result) -> dict[str, object]:
+def _result(index: int, result: Result, caller: Caller) -> dict[str, object]:
     if isinstance(result, Published):
         status = 201 if result.created else 200
         return {"status": status, "uid": str(result.uid), "correlation_id": result.correlation_id}
-    problem = _problem(result, f"events[{index}]")
+    problem = _problem(result, caller, f"events[{index}]")
     return {"status": problem.status, "problem": problem.document()}
 
 
-def _problem(error: InvalidEvent | EventConflict, place: str = "") -> Problem:
+def _problem(error: InvalidEvent | EventConflict, caller: Caller, place: str = "") -> Problem:
     """`place` is the event's place in a batch, such as events[0]."""
     if isinstance(error, EventConflict):
-        field, why, uid = "external_id", "is used by another event, with a different type, payload or labels", error.uid
+        field = "external_id"
+        why = "is used by another event, with a different type, customer, payload or labels"
+        # The other event may belong to another customer.
+        uid = error.uid if caller.key.only_customer is None else None
     else:
         field, why, uid = error.field, error.why, None
     if place:

@@ -19,6 +19,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from events.intake import is_the_hub
+from subscriptions import customers
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
@@ -28,7 +29,7 @@ from webhookhub.db.compiled import CompiledSelect, columns_of
 from webhookhub.logs import Log, log
 
 from .models import ApiKey, parse_networks
-from .scopes import HUB_WIDE, SCOPES
+from .scopes import HUB_WIDE, NOT_OF_CUSTOMER, SCOPES
 
 PREFIX = "whk"
 ID_BYTES = 6
@@ -79,13 +80,14 @@ def create(
     *,
     by: str,
     source: str = "",
+    customer_key: str = "",
     expires_at: datetime | None = None,
     events_per_second: int | None = None,
     networks: str = "",
 ) -> tuple[ApiKey, str]:
     """Returns the new key and its text, which is not stored."""
     chosen = sorted(set(scopes))
-    check(name, chosen, source, expires_at, events_per_second, networks)
+    check(name, chosen, source, expires_at, events_per_second, networks, customer_key)
     key_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     key = ApiKey(
         key_id=key_id,
@@ -93,6 +95,7 @@ def create(
         name=name,
         scopes=" ".join(chosen),
         source=source,
+        customer_key=customer_key,
         expires_at=expires_at,
         events_per_second=events_per_second,
         networks=networks,
@@ -107,6 +110,7 @@ def create(
                 "source": source,
                 "networks": networks,
                 "expires_at": expires_at,
+                **({"customer": customer_key} if customer_key else {}),
             }
             record(actions.CREATE_KEY, key, by=by, details=details)
     except IntegrityError:
@@ -122,6 +126,7 @@ def check(
     expires_at: datetime | None,
     events_per_second: int | None,
     networks: str = "",
+    customer_key: str = "",
 ) -> None:
     """Raises InvalidKey if a field of a new key is invalid."""
     _check_name("name", name)
@@ -140,6 +145,11 @@ def check(
             raise InvalidKey(
                 "scope", _("must not include %(scope)s, which is only for a key without a source") % {"scope": scope}
             )
+        if customer_key and scope in NOT_OF_CUSTOMER:
+            why = _("must not include %(scope)s, which is only for a key without a customer")
+            raise InvalidKey("scope", why % {"scope": scope})
+    if customer_key and customers.find(customer_key) is None:
+        raise InvalidKey("customer_key", _("must be the key of a customer"))
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidKey("expires_at", _("must be in the future"))
     if events_per_second is not None and not 1 <= events_per_second <= MAX_RATE:

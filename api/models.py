@@ -48,6 +48,17 @@ class ApiKey(models.Model):
             "Empty: no restriction."
         ),
     )
+    customer_key = ExactTextField(
+        _("customer"),
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_(
+            "The customer that the key is bound to: it sees and manages only what belongs to this customer. "
+            "Empty: no restriction."
+        ),
+    )
     networks = ExactTextField(
         _("networks"),
         max_length=500,
@@ -93,6 +104,11 @@ class ApiKey(models.Model):
     def readable_source(self) -> str | None:
         """The only source whose events the key may read; None: all sources."""
         return str(self.source) or None
+
+    @property
+    def only_customer(self) -> str | None:
+        """The only customer whose things the key sees and manages; None: all."""
+        return str(self.customer_key) or None
 
     def state(self, now: datetime) -> str:
         if self.revoked_at is not None:

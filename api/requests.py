@@ -107,14 +107,14 @@ def _for_subscription(subscriptions: Resource, kind: str) -> None:
         summary,
         404,
         body=EndpointRequestIn,
-        auth=ApiKeyAuth(SCOPES[kind], hub_wide="subscriptions"),
+        auth=ApiKeyAuth(SCOPES[kind], hub_wide="subscriptions", of_customers=True),
     )
     def operation(
         request: HttpRequest, subscription_id: PathId, idempotency_key: IdempotencyKey = None
     ) -> Status[RequestOut] | Status[RequestPreview]:
         body = parsing.read(request, EndpointRequestIn)
         subscription = Subscription.objects.filter(id=subscription_id).first()
-        if subscription is None:
+        if subscription is None or caller_of(request).key.only_customer not in (None, subscription.customer_key):
             raise problems.not_found("This subscription does not exist.")
         chosen = requests.of_subscription(subscription, whole_endpoint=body.whole_endpoint)
         return _matching(request, kind, chosen, body, idempotency_key)
@@ -132,29 +132,38 @@ def abandon_matching(
         conditions["subscription_ids"] = {body.subscription}
     if RequestFilter(**conditions).is_empty:
         raise problems.invalid("body", "needs at least one condition")
-    source = caller_of(request).key.readable_source
-    return _matching(request, ABANDON, RequestFilter(**conditions, source=source), body, idempotency_key)
+    key = caller_of(request).key
+    chosen = RequestFilter(**conditions, source=key.readable_source, owner=key.only_customer)
+    return _matching(request, ABANDON, chosen, body, idempotency_key)
 
 
 @resource.get("/{uid}", RequestOut, "Show a request and its progress", 404)
 def show(request: HttpRequest, uid: Annotated[UUID, Path()]) -> RequestOut:
-    source = caller_of(request).key.readable_source
+    key = caller_of(request).key
     found = requests.find(uid)
-    if found is None or (source is not None and not _is_of(found, source)):
+    if found is None or not _is_visible(found, key):
         raise problems.not_found("This request does not exist.")
     return _described(found)
 
 
-def _is_of(request: DeliveryRequest, source: str) -> bool:
-    """Whether a request is for deliveries of this source only."""
-    if request.saga_id is None:
-        return bool(json.loads(request.conditions).get("source") == source)
-    return bool(DeliveryFilter(source=source).matching(list(Saga.objects.filter(id=request.saga_id))))
+def _is_visible(request: DeliveryRequest, key: ApiKey) -> bool:
+    """Whether a request is only for deliveries that the key may see."""
+    source, owner = key.readable_source, key.only_customer
+    if request.saga_id is not None:
+        sagas = list(Saga.objects.filter(id=request.saga_id))
+        return bool(DeliveryFilter(source=source, owner=owner).matching(sagas))
+    conditions = json.loads(request.conditions)
+    if owner is not None and conditions.get("owner") != owner:
+        ids = conditions.get("subscription_ids", [])
+        if not ids or Subscription.objects.filter(id__in=ids, customer_key=owner).count() < len(ids):
+            return False
+    return source is None or bool(conditions.get("source") == source)
 
 
 def _require_visible(caller: Caller, saga_id: int) -> None:
     sagas = list(Saga.objects.filter(id=saga_id))
-    if not sagas or not DeliveryFilter(source=caller.key.readable_source).matching(sagas):
+    key = caller.key
+    if not sagas or not DeliveryFilter(source=key.readable_source, owner=key.only_customer).matching(sagas):
         raise problems.not_found("This delivery does not exist.")
 
 

@@ -49,17 +49,17 @@ class Resource:
             documented["parameters"] = list(parameters)
         return self._operation("POST", path, response, summary, documented, auth)
 
+    def put(
+        self, path: str, response: Any, summary: str, *errors: int, body: type[BaseModel], body_required: bool = True
+    ) -> Callable[[View], View]:
+        documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body, required=body_required)
+        return self._operation("PUT", path, response, summary, documented)
+
     def patch(
         self, path: str, response: Any, summary: str, *errors: int, body: type[BaseModel]
     ) -> Callable[[View], View]:
         documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body)
         return self._operation("PATCH", path, response, summary, documented)
-
-    def put(
-        self, path: str, response: Any, summary: str, *errors: int, body: type[BaseModel]
-    ) -> Callable[[View], View]:
-        documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body)
-        return self._operation("PUT", path, response, summary, documented)
 
     def delete(self, path: str, response: Any, summary: str, *errors: int) -> Callable[[View], View]:
         return self._operation("DELETE", path, response, summary, problems.documented(*errors))

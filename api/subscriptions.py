@@ -1,4 +1,4 @@
-"""Subscriptions. All operations require a key without a source."""
+"""Subscriptions. All operations require a key without a source; a key of a customer sees only the customer's own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ninja import Path, Query, Status
 from events.backfill import NotRoutable, Position, backfill
 from events.filter_preview import preview
 from subscriptions import filters, health, sample_delivery, secrets, services, verification
+from subscriptions.matching import NO_CUSTOMER
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
@@ -49,8 +50,8 @@ LIST = "subscriptions"
 BACKFILL = "backfill"
 resource = Resource(
     "Subscriptions",
-    read=ApiKeyAuth(READ, hub_wide="subscriptions"),
-    write=ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions"),
+    read=ApiKeyAuth(READ, hub_wide="subscriptions", of_customers=True),
+    write=ApiKeyAuth(SUBSCRIPTIONS_WRITE, hub_wide="subscriptions", of_customers=True),
 )
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
@@ -62,6 +63,12 @@ NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit", "labe
 def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]) -> Subscriptions:
     pagination.require_known(request, SubscriptionFilters)
     conditions = filters.conditions
+    if (customer := conditions.pop("customer", None)) is not None:
+        conditions["customer_key"] = customer
+    if (only := caller_of(request).key.only_customer) is not None:
+        if customer not in (None, only):
+            return Subscriptions(items=[], next=None)
+        conditions["customer_key"] = only
     position = pagination.read(LIST, conditions, filters.cursor)
     rows = Subscription.objects.filter(**conditions).order_by("id")
     if position is not None:
@@ -76,7 +83,9 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
 def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     """The response contains the signing secret, which is not shown again. Verify the subscription to receive events."""
     body = parsing.read(request, SubscriptionIn)
-    subscription = _saved(lambda: services.create(_columns(body.model_dump())))
+    values = body.model_dump(exclude={"customer"})
+    values["customer_key"] = _customer_of_new(request, body.customer)
+    subscription = _saved(lambda: services.create(_columns(values)))
     record(actions.REVEAL, subscription, name=subscription.audit_name)
     return Status(201, _with_secret(subscription, secrets.reveal(subscription)))
 
@@ -89,14 +98,14 @@ def preview_filter(request: HttpRequest) -> PreviewOut:
         label_filter = filters.parse(body.label_filter or [])
     except filters.InvalidFilter as error:
         raise problems.invalid(f"label_filter{error.place}", error.why) from None
-    result = preview(body.event_type, label_filter)
+    result = preview(body.event_type, label_filter, customer=caller_of(request).key.only_customer)
     events = [PreviewedEvent(uid=row.uid, created_at=row.created_at, labels=dict(row.labels)) for row in result.events]
     return PreviewOut(examined=result.examined, accepted=result.accepted, events=events)
 
 
 @resource.get("/{subscription_id}", SubscriptionOut, "Show a subscription", 404)
 def show(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
-    return _described(request, _subscription(subscription_id))
+    return _described(request, _subscription(request, subscription_id))
 
 
 @resource.patch(
@@ -107,7 +116,7 @@ def change(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
     for name, value in changes.items():
         if value is None and name not in NULLABLE:
             raise problems.invalid(name, "must not be null; omit it to keep its value")
-    subscription = _subscription(subscription_id)
+    subscription = _subscription(request, subscription_id)
     return _described(request, _saved(lambda: services.change(subscription, _columns(changes))))
 
 
@@ -122,7 +131,7 @@ def change(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
 def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSecret:
     """The response contains the new secret, which is not shown again. During an overlap, both secrets sign."""
     body = parsing.read_if_given(request, RotateIn)
-    subscription = _subscription(subscription_id)
+    subscription = _subscription(request, subscription_id)
     try:
         secret = secrets.rotate(subscription, body.signing_scheme, force=body.force)
     except secrets.RotationRefused as error:
@@ -133,7 +142,7 @@ def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSec
 @resource.post("/{subscription_id}/verify", VerificationOut, "Verify the endpoint", 404)
 def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     """Sends a challenge and waits for the response. A verified subscription stays verified if it fails."""
-    subscription = _subscription(subscription_id)
+    subscription = _subscription(request, subscription_id)
     result = verification.verify(subscription)
     reason = verification.describe(result.result)
     return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
@@ -141,15 +150,20 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
 
 @resource.get("/{subscription_id}/endpoint", EndpointOut, "Show the state of a subscription's endpoint", 404)
 def show_endpoint(request: HttpRequest, subscription_id: PathId) -> EndpointOut:
-    """Of all subscriptions with this callback_url together."""
-    return endpoints.described(of_subscription(_subscription(subscription_id), clock.now()))
+    """Of all subscriptions with this callback_url together; not for a key of a customer."""
+    if caller_of(request).key.only_customer is not None:
+        raise problems.not_found()
+    return endpoints.described(of_subscription(_subscription(request, subscription_id), clock.now()))
 
 
-@resource.post("/{subscription_id}/enable", SubscriptionOut, "Enable a disabled endpoint", 404, body=EnableIn)
+@resource.post("/{subscription_id}/enable", SubscriptionOut, "Enable a disabled endpoint", 404, 409, body=EnableIn)
 def enable(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
     """For all subscriptions with this callback_url. Nothing changes if it is not disabled."""
     body = parsing.read(request, EnableIn)
-    subscription = _subscription(subscription_id)
+    subscription = _subscription(request, subscription_id)
+    if caller_of(request).key.only_customer is not None and not subscription.verified:
+        # Another customer may have subscribed the same URL: only its owner can verify it.
+        raise Problem(409, "Nothing was changed: verify the subscription, which also enables its endpoint.")
     try:
         health.enable(subscription, reason=body.reason)
     except InvalidReason as error:
@@ -160,14 +174,14 @@ def enable(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
 @resource.post("/{subscription_id}/test", TestOut, "Send a signed test event", 404)
 def send_test(request: HttpRequest, subscription_id: PathId) -> TestOut:
     """The test event is sent once, at once, and is not stored."""
-    return TestOut(**sample_delivery.send_test(_subscription(subscription_id)).as_json())
+    return TestOut(**sample_delivery.send_test(_subscription(request, subscription_id)).as_json())
 
 
 @resource.post("/{subscription_id}/backfill", BackfillOut, "Deliver past events", 404, 409, body=BackfillIn)
 def create_missing(request: HttpRequest, subscription_id: PathId) -> BackfillOut:
     """Creates deliveries for past events that this subscription has none for. Repeat with `next` until it is null."""
     body = parsing.read(request, BackfillIn)
-    _subscription(subscription_id)
+    _subscription(request, subscription_id)
     if body.until is not None and body.until < body.since:
         raise problems.invalid("until", "must not be before since")
     conditions = {"subscription": subscription_id, "since": body.since, "until": body.until}
@@ -186,9 +200,16 @@ def create_missing(request: HttpRequest, subscription_id: PathId) -> BackfillOut
     return BackfillOut(examined=result.examined, created=result.created, next=next_cursor)
 
 
-def _subscription(pk: int) -> Subscription:
+def _customer_of_new(request: HttpRequest, given: str | None) -> str:
+    only = caller_of(request).key.only_customer
+    if only is not None and given not in (None, only):
+        raise problems.invalid("customer", "is not the customer of this API key; omit it")
+    return only or given or NO_CUSTOMER
+
+
+def _subscription(request: HttpRequest, pk: int) -> Subscription:
     subscription = Subscription.objects.filter(id=pk).first()
-    if subscription is None:
+    if subscription is None or caller_of(request).key.only_customer not in (None, subscription.customer_key):
         raise problems.not_found("This subscription does not exist.")
     return subscription
 
@@ -201,9 +222,13 @@ def _described(
     request: HttpRequest, subscription: Subscription, reasons: Mapping[str, str] | None = None
 ) -> SubscriptionOut:
     """A URL may contain a password in its query: only keys that may set the URL see it whole."""
-    may_write = caller_of(request).key.has_scope(SUBSCRIPTIONS_WRITE)
-    url = subscription.callback_url if may_write else subscription.shown_url
-    return SubscriptionOut(**{**_fields(subscription, reasons), "callback_url": url})
+    key = caller_of(request).key
+    url = subscription.callback_url if key.has_scope(SUBSCRIPTIONS_WRITE) else subscription.shown_url
+    fields = {**_fields(subscription, reasons), "callback_url": url}
+    if key.only_customer is not None and not subscription.verified:
+        # The endpoint of a URL that the customer has not verified may be another's.
+        fields |= {"disabled_at": None, "disabled_reason": None}
+    return SubscriptionOut(**fields)
 
 
 def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSecret:
@@ -211,12 +236,14 @@ def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSec
 
 
 def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
-    columns = SubscriptionOut.model_fields.keys() - {"base_delay", "label_filter", "header_names", "disabled_reason"}
+    made = {"base_delay", "label_filter", "header_names", "disabled_reason", "customer"}
+    columns = SubscriptionOut.model_fields.keys() - made
     delay = subscription.base_delay
     if reasons is None:
         reasons = _disabled_reasons([subscription])
     return {
         **{name: getattr(subscription, name) for name in columns},
+        "customer": subscription.customer_key or None,
         "base_delay": None if delay is None else delay.total_seconds(),
         "verification_result": verification.describe(subscription.verification_result),
         "label_filter": subscription.label_filter and subscription.label_filter.as_json(),
@@ -234,7 +261,8 @@ def _saved(save: Any) -> Subscription:
     try:
         subscription: Subscription = save()
     except services.InvalidSubscription as error:
-        raise Problem(422, str(error), list(error.errors.items())) from None
+        errors = [("customer" if field == "customer_key" else field, why) for field, why in error.errors.items()]
+        raise Problem(422, "; ".join(f"{field}: {why}" for field, why in errors), errors) from None
     except services.AlreadySubscribed as error:
         raise Problem(409, f"Nothing was stored: {error}.", [("callback_url", str(error))]) from None
     except UnsuitableDatabase as error:

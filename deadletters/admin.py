@@ -96,7 +96,7 @@ class FilteredList(NewestFirst):
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(ReadOnlyAdmin):
-    list_display = ("id", "event_type", "endpoint", "error", "failed_at", "requeued_by")
+    list_display = ("id", "event_type", "customer_key", "endpoint", "error", "failed_at", "requeued_by")
     list_defer = ("payload_snapshot",)
     list_per_page = 50
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription", "requeue")

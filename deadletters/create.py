@@ -23,7 +23,7 @@ class NewDeadLetter:
 
 
 def create_dead_letters(letters: Sequence[NewDeadLetter]) -> None:
-    """Insert dead letters; the database copies the payload. Existing ones are kept.
+    """Insert dead letters; the database copies the payload and the customer. Existing ones are kept.
 
     A saga that has moved on since it was read gets none, and the others get theirs.
     """
@@ -33,6 +33,6 @@ def create_dead_letters(letters: Sequence[NewDeadLetter]) -> None:
         key=("saga_id",),
         source=Event,
         source_id="event_id",
-        copied={"payload_snapshot": "payload"},
+        copied={"payload_snapshot": "payload", "customer_key": "customer_key"},
         where=f"EXISTS ({ending_saga('given')})",
     )

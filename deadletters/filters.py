@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 from events import lookup as events
 from events.models import Event
+from subscriptions.models import Subscription
 from webhookhub.db import keyset
 from webhookhub.search_terms import parse_id
 
 from .models import DeadLetter, Requeue
 
 ERROR_CODE = re.compile(r"\A[a-z0-9_]{1,100}\Z")
+CUSTOMER = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,99}\Z")
 EVENT_TYPE = re.compile(r"\A[A-Za-z0-9_.-]{1,100}\Z")
 MAX_RESULTS = 1000
 COLUMNS = [field.column for field in DeadLetter._meta.concrete_fields if field.name != "payload_snapshot"]
@@ -25,6 +27,8 @@ INDEXES = {
     "saga_id": ("saga_id", "idx_dead_saga"),
     "event_id": ("event_id", "idx_dead_event"),
     "subscription_id": ("subscription_id", "idx_dead_subscription"),
+    "owner": ("customer_key", "idx_dead_customer"),
+    "customer": ("customer_key", "idx_dead_customer"),
     "error_code": ("final_error_code", "idx_dead_error"),
 }
 
@@ -58,8 +62,9 @@ class SearchResult(NamedTuple):
 class DeadLetterFilter:
     """Dead letters for which every condition holds that is not None.
 
-    `source` is the event's producer; `search` is an id of the dead letter, its delivery or its event. The fields are
-    also the names of the conditions in the audit log.
+    `source` is the event's producer, `customer` its customer, `owner` the customer that owns the subscription; `search`
+    is an id of the dead letter, its delivery or its event. The fields are also the names of the conditions in the audit
+    log.
     """
 
     error_code: str | None = None
@@ -72,12 +77,14 @@ class DeadLetterFilter:
     saga_id: int | None = None
     search: str | None = None
     requeued: bool | None = None
+    customer: str | None = None
+    owner: str | None = None
 
     @property
     def is_indexed(self) -> bool:
         """Whether the pages hold matching rows only, so that matching() is not needed."""
         indexed = [name for name in ("search", *INDEXES) if getattr(self, name) is not None]
-        return len(indexed) <= 1 and not self._needs_events and self.requeued is None
+        return len(indexed) <= 1 and not self._needs_events and self.requeued is None and self.owner is None
 
     @property
     def search_is_cut(self) -> bool:
@@ -104,6 +111,10 @@ class DeadLetterFilter:
             requests = Requeue.objects.filter(dead_letter__in=[letter.id for letter in letters])
             requeued = set(requests.values_list("dead_letter_id", flat=True))
             letters = [letter for letter in letters if (letter.id in requeued) == self.requeued]
+        if self.owner is not None and letters:
+            ids = {letter.subscription_id for letter in letters}
+            owned = set(Subscription.objects.filter(id__in=ids, customer_key=self.owner).values_list("id", flat=True))
+            letters = [letter for letter in letters if letter.subscription_id in owned]
         if self._needs_events and letters:
             ids = {letter.event_id for letter in letters}
             ids = Event.objects.among(ids, event_type=self.event_type, source=self.source)

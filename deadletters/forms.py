@@ -61,6 +61,7 @@ class FilterForm(forms.Form):
         widget=_text(),
         error_messages={"invalid": _("An event type has letters, digits, dots, dashes and underscores.")},
     )
+    customer = forms.CharField(label=_("Customer"), required=False, max_length=100, widget=_text())
     since = LocalDateTimeField(_("Failed since"), required=False)
     until = LocalDateTimeField(_("Failed until"), required=False)
     requeued = forms.ChoiceField(
@@ -114,6 +115,7 @@ class FilterForm(forms.Form):
             error_code=data["error_code"] or None,
             subscription_id=data["subscription"],
             event_type=data["event_type"] or None,
+            customer=data["customer"] or None,
             since=data["since"],
             until=data["until"],
             event_id=data["event"],

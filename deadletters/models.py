@@ -21,6 +21,8 @@ class DeadLetter(models.Model):
     subscription = models.ForeignKey(
         "subscriptions.Subscription", models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
+    # The event's customer; empty for none.
+    customer_key = ExactTextField(_("customer"), max_length=100, blank=True, default="", db_default="")
     final_error_code = ExactTextField(max_length=100)
     failed_at = models.DateTimeField(_("failed at"))
     payload_snapshot = JSONTextField()
@@ -36,6 +38,7 @@ class DeadLetter(models.Model):
             models.Index(fields=["failed_at"], name="idx_dead_failed"),
             models.Index(fields=["subscription", "failed_at"], name="idx_dead_subscription"),
             models.Index(fields=["final_error_code", "failed_at"], name="idx_dead_error"),
+            models.Index(fields=["customer_key", "failed_at"], name="idx_dead_customer"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["saga"], name="uniq_dead_saga"),

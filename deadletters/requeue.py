@@ -39,6 +39,7 @@ COLUMNS = (
     "subscription__active",
     "subscription__verified",
     "subscription__disabled_at",
+    "subscription__customer_disabled_at",
     "subscription__max_retry_limit",
     "subscription__base_delay",
     "subscription__retry_delays",
@@ -82,6 +83,10 @@ class WouldWait(InvalidRequeue):
         elif subscription.disabled_at is not None:
             text = _(
                 "the endpoint of subscription %(number)s is disabled: the new delivery would wait until it is enabled"
+            )
+        elif subscription.customer_disabled_at is not None:
+            text = _(
+                "the customer of subscription %(number)s is disabled: the new delivery would wait until it is enabled"
             )
         else:
             text = _("subscription %(number)s is not verified: the new delivery would wait until it is")

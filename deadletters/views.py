@@ -46,7 +46,7 @@ DEFAULT_LIMIT = 1000
 # Messages travel in a cookie or the session.
 MAX_NAMED = 20
 MAX_SHOWN = 50
-SUBSCRIPTION_COLUMNS = ("event_type", "callback_url", "active", "verified", "disabled_at")
+SUBSCRIPTION_COLUMNS = ("event_type", "callback_url", "active", "verified", "disabled_at", "customer_disabled_at")
 
 
 def requeue_selected(request: HttpRequest) -> HttpResponse:

@@ -35,8 +35,9 @@ READ_ONLY = (
 
 @admin.register(Event)
 class EventAdmin(ExactSearch, ReadOnlyAdmin):
-    list_display = ("id", "event_type", "source", "external_id", "correlation_id", "uid", "created_at")
+    list_display = ("id", "event_type", "customer_key", "source", "external_id", "correlation_id", "uid", "created_at")
     list_defer = ("payload",)
+    texts = ("customer_key",)
     search_help_text = _("An event's number, uid, external id or correlation id (exact match).")
     fields = ("uid",)  # the console has its own page
 

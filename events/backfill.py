@@ -15,7 +15,8 @@ from django.utils.translation import gettext as _
 
 from sagas.create import NewSaga, create_sagas, routed_events
 from subscriptions import cache
-from subscriptions.cache import RoutableSubscription
+from subscriptions.cache import OfSubscription
+from subscriptions.matching import NO_CUSTOMER, RoutableSubscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
@@ -83,21 +84,21 @@ def backfill(
         routable = cache.routable(subscription_id)
         if routable is None:
             raise NotRoutable(subscription_id, created)
-        event_type, subscription = routable
         size = hub().batch_size if limit is None else min(hub().batch_size, limit - examined)
-        batch = _events(event_type, since, until, after, size)
+        batch = _events(routable, since, until, after, size)
         ids = [position.id for position in batch]
-        missing = _accepted(sorted(set(ids) - routed_events(subscription_id, ids)), subscription)
+        missing = _accepted(sorted(set(ids) - routed_events(subscription_id, ids)), routable.subscription)
         if missing and not recorded:
             record(actions.BACKFILL, kind="subscription", id=subscription_id, details=details)
             recorded = True
-        new = [NewSaga(pk, subscription_id, 0, policy(subscription)) for pk in missing]
+        customers = {position.id: customer for position, customer in batch.items()}
+        new = [NewSaga(pk, subscription_id, 0, policy(routable.subscription), customers[pk]) for pk in missing]
         # Sagas that the router creates at the same time are not counted here.
         created += in_transaction(lambda new=new, size=size: _create(new, size))  # type: ignore[misc]
         examined += len(batch)
         if len(batch) < size:
             return Backfill(examined, created, until, None, recorded)
-        after = batch[-1]
+        after = list(batch)[-1]
         progress(after)
     return Backfill(examined, created, until, after, recorded)
 
@@ -116,9 +117,15 @@ def _create(new: Sequence[NewSaga], size: int) -> int:
     return len(create_sagas(new, size, counted_later=waiting))
 
 
-def _events(event_type: str, since: datetime, until: datetime, after: Position | None, limit: int) -> list[Position]:
-    rows = Event.objects.filter(event_type=event_type, created_at__gte=since, created_at__lte=until)
+def _events(
+    of: OfSubscription, since: datetime, until: datetime, after: Position | None, limit: int
+) -> dict[Position, str]:
+    """The next events that the subscription gets, in order, and the customer of each."""
+    rows = Event.objects.filter(event_type=of.event_type, created_at__gte=since, created_at__lte=until)
+    if of.customer_key != NO_CUSTOMER:
+        rows = rows.filter(customer_key=of.customer_key)
     if after is not None:
         rows = rows.filter(created_at__gte=after.created_at).exclude(created_at=after.created_at, id__lte=after.id)
     rows = rows.order_by("created_at", "id")
-    return [Position(*row) for row in rows.values_list("created_at", "id")[:limit]]
+    found = rows.values_list("created_at", "id", "customer_key")[:limit]
+    return {Position(created_at, pk): customer_key for created_at, pk, customer_key in found}

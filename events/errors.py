@@ -18,13 +18,20 @@ class ReservedEventType(InvalidEvent):
     """The event type is reserved for the hub."""
 
 
+class UnknownCustomer(InvalidEvent):
+    """There is no customer with this key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("customer", f"{key!r} does not exist; create it with PUT /api/v1/customers/{key}")
+
+
 class EventConflict(Exception):
     """The source and external id belong to another event; nothing was stored."""
 
     def __init__(self, source: str, external_id: str, uid: str) -> None:
         super().__init__(
-            f"external_id {external_id!r} of source {source!r} is event {uid}, which has another type, payload or "
-            "labels"
+            f"external_id {external_id!r} of source {source!r} is event {uid}, which has another type, customer, "
+            "payload or labels"
         )
         self.source = source
         self.external_id = external_id

@@ -31,9 +31,11 @@ class Preview(NamedTuple):
     events: list[Accepted]
 
 
-def preview(event_type: str, label_filter: LabelFilter | None) -> Preview:
-    """Of the newest MAX_EVENTS events of this type, read without their payloads."""
+def preview(event_type: str, label_filter: LabelFilter | None, *, customer: str | None = None) -> Preview:
+    """Of the newest MAX_EVENTS events of this type, and of this customer if one is given; without their payloads."""
     rows = Event.objects.filter(event_type=event_type).order_by("-created_at", "-id")
+    if customer is not None:
+        rows = rows.filter(customer_key=customer)
     examined = [
         Accepted(pk, uid, created_at, labels.decode(stored))
         for pk, uid, created_at, stored in rows.values_list("id", "uid", "created_at", "labels")[:MAX_EVENTS]

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from subscriptions import customers
+from subscriptions.matching import NO_CUSTOMER
 from webhookhub.conf import hub
 from webhookhub.db.bulk import insert_one, insert_which
 from webhookhub.db.compiled import CompiledSelect
@@ -19,7 +21,7 @@ from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.notifier import notify
 
 from . import declarations, labels, payloads
-from .errors import EventConflict, InvalidEvent, ReservedEventType
+from .errors import EventConflict, InvalidEvent, ReservedEventType, UnknownCustomer
 from .models import DEFAULT_SOURCE, Event
 from .payloads import Document
 
@@ -42,6 +44,7 @@ class NewEvent:
     external_id: str | None = None
     correlation_id: str | None = None
     labels: Mapping[str, str] | None = None
+    customer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Stored(NamedTuple):
     uid: uuid.UUID
     event_type: str
     correlation_id: str
+    customer_key: str
     payload: str
     labels: str | None
 
@@ -71,14 +75,15 @@ def publish(
     external_id: str | None = None,
     correlation_id: str | None = None,
     labels: Mapping[str, str] | None = None,
+    customer: str | None = None,
 ) -> Published:
     """Store one event, once: the same source and external id again return the first event.
 
-    `labels` win over those that the event type takes from the payload.
-    Raises InvalidEvent, or EventConflict if the external id belongs to another type, payload or labels.
-    Inside a transaction of the caller, the event is stored and routed when that transaction commits.
+    `labels` win over those that the event type takes from the payload. `customer` is the key of the customer that the
+    event belongs to. Raises InvalidEvent, or EventConflict if the external id belongs to another type, customer,
+    payload or labels. Inside a transaction of the caller, the event is stored and routed when that transaction commits.
     """
-    [result] = publish_many([NewEvent(event_type, payload, source, external_id, correlation_id, labels)])
+    [result] = publish_many([NewEvent(event_type, payload, source, external_id, correlation_id, labels, customer)])
     if isinstance(result, Published):
         return result
     raise result
@@ -89,7 +94,7 @@ def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Pu
 
     `by_hub` allows the reserved source and event types. The valid events are stored in one transaction.
     """
-    rows = [_row_or_error(event, by_hub) for event in events]
+    rows = _with_known_customers([_row_or_error(event, by_hub) for event in events])
     stored = _store([row for row in rows if not isinstance(row, InvalidEvent)])
     return [
         row if isinstance(row, InvalidEvent) else _result(event, row, stored[_identity(row)])
@@ -100,6 +105,18 @@ def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Pu
 def check(event: NewEvent) -> None:
     """Raises InvalidEvent if a producer may not send this event."""
     _row(event, by_hub=False)
+
+
+def _with_known_customers(rows: Sequence[Row | InvalidEvent]) -> list[Row | InvalidEvent]:
+    """The rows, with an error in place of each whose customer does not exist."""
+    named = {row["customer_key"] for row in rows if not isinstance(row, InvalidEvent)} - {NO_CUSTOMER}
+    unknown = customers.unknown(named) if named else frozenset()
+    return [
+        UnknownCustomer(row["customer_key"])
+        if not isinstance(row, InvalidEvent) and row["customer_key"] in unknown
+        else row
+        for row in rows
+    ]
 
 
 def _store(rows: Sequence[Row]) -> dict[Any, Stored]:
@@ -207,6 +224,7 @@ def _row(event: NewEvent, by_hub: bool) -> Row:
         "correlation_id": str(uid)
         if event.correlation_id is None
         else _name("correlation_id", event.correlation_id, 200),
+        "customer_key": NO_CUSTOMER if event.customer is None else _customer(event.customer),
         "payload": payloads.encode(event.payload),
         "labels": None if event.labels is None else labels.encode(labels.check(event.labels)),
     }
@@ -236,6 +254,12 @@ def _name(field: str, value: Any, limit: int) -> str:
     return value
 
 
+def _customer(key: Any) -> str:
+    if not isinstance(key, str) or not customers.is_valid(key):
+        raise InvalidEvent("customer", customers.INVALID)
+    return key
+
+
 def _identity(row: Row) -> tuple[str, str] | uuid.UUID:
     return row["uid"] if row["external_id"] is None else (row["source"], row["external_id"])
 
@@ -244,6 +268,7 @@ def _result(event: NewEvent, row: Row, stored: Stored) -> Published | EventConfl
     created = stored.uid == row["uid"]
     same = created or (
         stored.event_type == row["event_type"]
+        and stored.customer_key == row["customer_key"]
         and payloads.same_document(stored.payload, row["payload"])
         and _same_labels(event, row, stored)
     )

@@ -19,9 +19,15 @@ def find(term: str) -> set[int]:
     """Ids of the events with this uid, correlation id or external id; at most MAX_RESULTS per kind."""
     if len(term) > TEXT_LENGTH:
         return set()
+    return {*_by_uid_or_correlation(term), *of_external_id(term)}
+
+
+def of_external_id(external_id: str, source: str | None = None) -> list[int]:
+    """Ids of the events with this external id, of one source or of all, the newest first; at most MAX_RESULTS."""
     # The key starts with the source: no index serves the external id alone.
-    by_external_id = Event.objects.filter(source__in=_sources(), external_id=term).order_by("-id")
-    return {*_by_uid_or_correlation(term), *by_external_id.values_list("id", flat=True)[:MAX_RESULTS]}
+    sources = _sources() if source is None else [source]
+    rows = Event.objects.filter(source__in=sources, external_id=external_id).order_by("-id")
+    return list(rows.values_list("id", flat=True)[:MAX_RESULTS])
 
 
 def _by_uid_or_correlation(term: str) -> list[int]:

@@ -14,6 +14,7 @@ from webhookhub.ids import new_uid
 
 EVENT_TYPE_LENGTH = 100
 DEFAULT_SOURCE = "default"
+CUSTOMER_KEY_LENGTH = 100
 
 
 class EventQuerySet(models.QuerySet["Event"]):
@@ -38,6 +39,8 @@ class Event(models.Model):
     external_id = ExactTextField(_("external ID"), max_length=200, null=True, blank=True)
     # A trigger sets an empty one to the uid.
     correlation_id = ExactTextField(_("correlation ID"), max_length=200, db_default="")
+    # The customer that it belongs to; empty for none.
+    customer_key = ExactTextField(_("customer"), max_length=CUSTOMER_KEY_LENGTH, blank=True, default="", db_default="")
     payload = JSONTextField()
     # Names and values; NULL: none. See labels.py.
     labels = JSONTextField(_("labels"), null=True, blank=True)
@@ -53,6 +56,7 @@ class Event(models.Model):
             models.Index(fields=["created_at"], name="idx_event_created"),
             models.Index(fields=["event_type", "created_at"], name="idx_event_type"),
             models.Index(fields=["correlation_id"], name="idx_event_correlation"),
+            models.Index(fields=["customer_key", "created_at"], name="idx_event_customer"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["source", "external_id"], name="uniq_event_source_external"),
@@ -75,6 +79,7 @@ class RoutingInbox(models.Model):
 
     event_id = models.BigIntegerField(primary_key=True)
     event_type = ExactTextField(max_length=EVENT_TYPE_LENGTH)
+    customer_key = ExactTextField(max_length=CUSTOMER_KEY_LENGTH, default="", db_default="")
     labels = JSONTextField(null=True)
 
     class Meta:

@@ -14,7 +14,8 @@ from django.db.models import Subquery
 from sagas.create import CreatedSaga, NewSaga, correlation_ids, count_routed, insert_sagas
 from sagas.policy import RetryPolicy
 from sagas.transitions import PENDING
-from subscriptions.cache import RoutableSubscription, SubscriptionCache, current_version
+from subscriptions.cache import SubscriptionCache, current_version
+from subscriptions.matching import Index, RoutableSubscription, matching
 from webhookhub.db.bulk import delete_each
 from webhookhub.db.compiled import CompiledSelect, Limit
 from webhookhub.db.exists import Condition
@@ -36,6 +37,7 @@ class Waiting(NamedTuple):
 
     event_id: int
     event_type: str
+    customer_key: str
     labels: str | None
 
 
@@ -82,9 +84,8 @@ class Router:
         rows = _hinted(ids=ids)
         if not rows:
             return 0, []
-        subscriptions = self._subscriptions.by_event_type(version=rows[0][0] or 0)
         waiting = [Waiting(*row[1:]) for row in rows]
-        taken, new = _within_bounds(waiting, subscriptions)
+        taken, new = _within_bounds(waiting, self._index(waiting, version=rows[0][0] or 0))
         created = insert_sagas(new, batch_size) if new else []
         self.routed.add([row.event_id for row in taken])
         _log_routed(created)
@@ -102,12 +103,15 @@ class Router:
         if not waiting:
             return [], [], set()
         # Read after the events: a subscription that is older than an event must not be missed.
-        taken, new = _within_bounds(waiting, self._subscriptions.by_event_type())
+        taken, new = _within_bounds(waiting, self._index(waiting))
         created = insert_sagas(new, batch_size) if new else []
         ids = [row.event_id for row in taken]
         # Row by row: a range delete would wait for producers with open transactions, who lock rows of this table.
         delete_each(RoutingInbox, ids)
         return taken, created, count_routed(ids)
+
+    def _index(self, waiting: Sequence[Waiting], version: int | None = None) -> Index:
+        return self._subscriptions.index({row.customer_key for row in waiting}, version)
 
 
 class _RemovedByAnother(Exception):
@@ -137,18 +141,16 @@ def _remove_waiting(ids: Sequence[int]) -> tuple[Sequence[int], set[int]]:
     return waiting, count_routed(waiting)
 
 
-def _within_bounds(
-    inbox: Sequence[Waiting], by_type: dict[str, list[RoutableSubscription]]
-) -> tuple[list[Waiting], list[NewSaga]]:
+def _within_bounds(inbox: Sequence[Waiting], index: Index) -> tuple[list[Waiting], list[NewSaga]]:
     """The first events whose sagas fit into one transaction, at least one, and their sagas."""
     taken: list[Waiting] = []
     new: list[NewSaga] = []
     for row in inbox:
-        matching = accepting(by_type.get(row.event_type, []), row.labels)
-        if taken and len(new) + len(matching) > MAX_NEW_SAGAS:
+        matches = accepting(matching(index, row.customer_key, row.event_type), row.labels)
+        if taken and len(new) + len(matches) > MAX_NEW_SAGAS:
             break
         taken.append(row)
-        new += [NewSaga(row.event_id, subscription.id, 0, policy(subscription)) for subscription in matching]
+        new += [NewSaga(row.event_id, match.id, 0, policy(match), row.customer_key) for match in matches]
     return taken, new
 
 

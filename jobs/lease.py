@@ -38,6 +38,7 @@ class LeasedJob(NamedTuple):
     active: bool
     verified: bool
     disabled_at: datetime | None
+    customer_disabled_at: datetime | None
     # Both as text, with dashes and with T and Z: they are only copied into the request.
     event_uid: str
     event_created_at: str
@@ -152,6 +153,7 @@ _with_event_and_endpoint = CompiledSelect(
             "saga__subscription__active",
             "saga__subscription__verified",
             "saga__subscription__disabled_at",
+            "saga__subscription__customer_disabled_at",
             _as_read("saga__event__uid"),
             _as_read("saga__event__created_at"),
             "lease_until",

@@ -132,7 +132,7 @@ class Worker:
         return jobs
 
     def _send(self, job: LeasedJob, now: int) -> None:
-        if not (job.active and job.verified) or job.disabled_at is not None:
+        if not (job.active and job.verified) or job.disabled_at is not None or job.customer_disabled_at is not None:
             # Switched off since the job was created: postpone it, like a delivery without a job.
             self._unsent.append((job, hub().postpone))
         elif job.lease_resets > hub().max_lease_resets:

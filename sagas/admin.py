@@ -37,6 +37,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
         "id",
         "status",
         "event_type",
+        "customer_key",
         "endpoint",
         "attempts",
         "short_error",
@@ -45,6 +46,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
     list_filter = ("status",)
     words = {"status__exact": transitions.STATUSES}
     references = ("event", "subscription")
+    texts = ("customer_key",)
     list_prefetch = (Prefetch("event", Event.objects.defer("payload")), "subscription")
     search_help_text = _("A delivery's number, or its event's uid, external id or correlation id (exact match).")
     fields = ("status",)  # the console has its own page

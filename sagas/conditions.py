@@ -30,6 +30,12 @@ ABANDON_REQUEST = (
     "AND NEW.id <= request.max_saga_id AND COALESCE(request.saga_id, NEW.id) = NEW.id"
 )
 
+# For a new saga: its event has its customer, and so has its subscription, unless it is for all customers.
+SAME_CUSTOMER = (
+    "SELECT 1 FROM events e, subscriptions u WHERE e.id = NEW.event_id AND u.id = NEW.subscription_id "
+    "AND e.customer_key = NEW.customer_key AND u.customer_key IN ('', NEW.customer_key)"
+)
+
 # For a dead letter of `saga`. A repeated insert finds the saga DeadLettered and ends at the unique key.
 LAST_ATTEMPT_FAILED = (
     f"saga.status = '{IN_PROGRESS}' AND saga.attempt_count + 1 = saga.max_retry_limit "

@@ -38,6 +38,8 @@ class NewSaga:
     subscription_id: int
     generation: int
     policy: RetryPolicy
+    # The event's.
+    customer_key: str
 
     @property
     def key(self) -> SagaKey:
@@ -75,6 +77,7 @@ def insert_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> list[CreatedS
             "event_id": new.event_id,
             "subscription_id": new.subscription_id,
             **({"generation": new.generation} if new.generation else {}),
+            "customer_key": new.customer_key,
             "status": PENDING,
             "attempt_count": 0,
             "max_retry_limit": new.policy.max_retry_limit,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from events.models import Event
+from subscriptions.models import Subscription
 from webhookhub.db import keyset
 
 from .models import Saga
@@ -18,25 +19,36 @@ MAX_CLOCK_SKEW = timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class DeliveryFilter:
-    """Deliveries for which every condition holds that is not None; `since` and `until` compare created_at."""
+    """Deliveries for which every condition holds that is not None; `since` and `until` compare created_at.
+
+    `customer` is the event's customer, `owner` the customer that owns the subscription.
+    """
 
     status: str | None = None
     subscription_id: int | None = None
     event_ids: Collection[int] | None = None
     event_type: str | None = None
     source: str | None = None
+    customer: str | None = None
+    owner: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
     @property
     def is_indexed(self) -> bool:
         """Whether newest_first() returns matching rows only, so that matching() is not needed."""
-        one_index = self.event_ids is not None or self.status is None or self.subscription_id is None
-        return one_index and not self._needs_events and self.since is None and self.until is None
+        given = [self.status is not None, self.subscription_id is not None, self._customer is not None]
+        one_index = (self.event_ids is not None and self._customer is None) or sum(given) <= 1
+        others = (self.owner, self.since, self.until)
+        return one_index and not self._needs_events and all(value is None for value in others)
 
     def matching(self, sagas: Sequence[Saga]) -> list[Saga]:
         """The rows that match all conditions."""
         rows = [saga for saga in sagas if self._matches(saga)]
+        if self.owner is not None and rows:
+            ids = {saga.subscription_id for saga in rows}
+            owned = set(Subscription.objects.filter(id__in=ids, customer_key=self.owner).values_list("id", flat=True))
+            rows = [saga for saga in rows if saga.subscription_id in owned]
         if not self._needs_events or not rows:
             return rows
         ids = {saga.event_id for saga in rows}
@@ -60,10 +72,17 @@ class DeliveryFilter:
     def _needs_events(self) -> bool:
         return self.event_type is not None or self.source is not None
 
+    @property
+    def _customer(self) -> str | None:
+        """The event's customer. The owner of a subscription gets only its own events."""
+        return self.customer if self.owner is None else self.owner
+
     def _matches(self, saga: Saga) -> bool:
         return (
             (self.status is None or saga.status == self.status)
             and (self.subscription_id is None or saga.subscription_id == self.subscription_id)
+            and (self.customer is None or saga.customer_key == self.customer)
+            and (self.owner is None or saga.customer_key == self.owner)
             and (self.since is None or saga.created_at >= self.since)
             and (self.until is None or saga.created_at <= self.until)
         )
@@ -72,6 +91,8 @@ class DeliveryFilter:
         # Almost all deliveries are Completed: then the subscription is the more selective condition.
         if self.subscription_id is not None and self.status in (None, COMPLETED):
             return "idx_saga_subscription", {"subscription_id": self.subscription_id}
+        if self._customer is not None and self.status in (None, COMPLETED):
+            return "idx_saga_customer", {"customer_key": self._customer}
         return (None, {}) if self.status is None else ("idx_saga_status", {"status": self.status})
 
     def _of_events(self, event_ids: Collection[int], lowest: int, before: int | None, limit: int) -> list[Saga]:

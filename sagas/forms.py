@@ -55,6 +55,12 @@ class FilterForm(forms.Form):
         max_value=MAX_ID,
         widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "numeric"}),
     )
+    customer = forms.CharField(
+        label=_("Customer"),
+        required=False,
+        max_length=100,
+        widget=UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off"}),
+    )
     since = LocalDateTimeField(_("Created since"), required=False)
     until = LocalDateTimeField(_("Created until"), required=False)
 
@@ -75,6 +81,7 @@ class FilterForm(forms.Form):
             subscription_ids={data["subscription"]} if data["subscription"] else None,
             status=data["status"] or None,
             event_type=data["event_type"] or None,
+            customer=data["customer"] or None,
             since=data["since"],
             until=data["until"],
         )

@@ -44,6 +44,8 @@ class Saga(models.Model):
         db_index=False,
         related_name="sagas",
     )
+    # The event's customer; empty for none. The subscription is that customer's, or has none.
+    customer_key = ExactTextField(_("customer"), max_length=100, blank=True, default="", db_default="")
     generation = models.PositiveIntegerField(default=0, db_default=0, help_text="0 when routed; each requeue adds one.")
     status = WordField(_("status"), words=transitions.STATUSES, default=PENDING)
     attempt_count = models.PositiveIntegerField(default=0)
@@ -80,6 +82,7 @@ class Saga(models.Model):
             # For the console's list by endpoint. The column never changes, so it costs one index insert per saga.
             models.Index(fields=["subscription"], name="idx_saga_subscription"),
             models.Index(fields=["parked_subscription_id", "id"], name="idx_saga_parked"),
+            models.Index(fields=["customer_key"], name="idx_saga_customer"),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -32,7 +32,8 @@ def send_again(saga: Saga, *, by: str, reason: str, token: str) -> bool:
     policy = RetryPolicy.with_overrides(
         subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays
     )
-    return bool(create_sagas([NewSaga(saga.event_id, saga.subscription_id, saga.generation + 1, policy)], 1))
+    new = NewSaga(saga.event_id, saga.subscription_id, saga.generation + 1, policy, saga.customer_key)
+    return bool(create_sagas([new], 1))
 
 
 def next_generation(saga: Saga) -> int | None:

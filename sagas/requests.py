@@ -75,12 +75,15 @@ class TokenUsed(InvalidRequest):
 @dataclass(frozen=True)
 class RequestFilter:
     """Open deliveries for which every condition holds that is not None. The fields are also the names in the audit log
-    and in the stored conditions; `since` and `until` compare created_at, `source` is the event's producer."""
+    and in the stored conditions; `since` and `until` compare created_at, `source` is the event's producer, `customer`
+    its customer, `owner` the customer that owns the subscription."""
 
     subscription_ids: Collection[int] | None = None
     status: str | None = None
     event_type: str | None = None
     source: str | None = None
+    customer: str | None = None
+    owner: str | None = None
     since: UtcTime | None = None
     until: UtcTime | None = None
 
@@ -92,7 +95,13 @@ class RequestFilter:
         if self.subscription_ids is not None:
             sagas = [saga for saga in sagas if saga.subscription_id in self.subscription_ids]
         others = DeliveryFilter(
-            status=self.status, event_type=self.event_type, source=self.source, since=self.since, until=self.until
+            status=self.status,
+            event_type=self.event_type,
+            source=self.source,
+            customer=self.customer,
+            owner=self.owner,
+            since=self.since,
+            until=self.until,
         )
         return others.matching(sagas)
 
@@ -120,10 +129,13 @@ def _plain(value: Any) -> Any:
 
 
 def of_subscription(subscription: Subscription, *, whole_endpoint: bool) -> RequestFilter:
-    """The deliveries of a subscription; with `whole_endpoint`, of all subscriptions with the same callback URL."""
+    """The deliveries of a subscription; with `whole_endpoint`, of all of its customer with the same callback URL."""
     ids = {subscription.pk}
     if whole_endpoint:
-        ids |= set(Subscription.objects.filter(callback_url=subscription.callback_url).values_list("id", flat=True))
+        same = Subscription.objects.filter(
+            callback_url=subscription.callback_url, customer_key=subscription.customer_key
+        )
+        ids |= set(same.values_list("id", flat=True))
     return RequestFilter(subscription_ids=ids)
 
 

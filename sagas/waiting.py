@@ -9,9 +9,9 @@ from subscriptions.models import EndpointHealth, Subscription
 from .models import PARKED, Saga
 from .transitions import WAITING
 
-PAUSED, UNVERIFIED, DISABLED = "paused", "unverified", "disabled"
+PAUSED, UNVERIFIED, DISABLED, CUSTOMER = "paused", "unverified", "disabled", "customer_disabled"
 FAILING, RATE_LIMIT, BUSY = "failing", "rate_limit", "busy"
-REASONS = (PAUSED, UNVERIFIED, DISABLED, FAILING, RATE_LIMIT, BUSY)
+REASONS = (PAUSED, UNVERIFIED, DISABLED, CUSTOMER, FAILING, RATE_LIMIT, BUSY)
 
 
 def is_parked(saga: Saga) -> bool:
@@ -24,13 +24,15 @@ def held_back(subscription: Subscription) -> str | None:
         return PAUSED
     if not subscription.verified:
         return UNVERIFIED
-    return DISABLED if subscription.disabled_at is not None else None
+    if subscription.disabled_at is not None:
+        return DISABLED
+    return CUSTOMER if subscription.customer_disabled_at is not None else None
 
 
 def waiting_for(sagas: Sequence[Saga]) -> dict[int, str]:
     """By the saga's id, why it waits for its endpoint. A saga that only waits for its time has no reason."""
     waiting = [saga for saga in sagas if saga.status in WAITING]
-    columns = ("callback_url", "active", "verified", "disabled_at")
+    columns = ("callback_url", "active", "verified", "disabled_at", "customer_disabled_at")
     subscriptions = Subscription.objects.only(*columns).in_bulk({saga.subscription_id for saga in waiting})
     found = {saga: subscriptions[saga.subscription_id] for saga in waiting if saga.subscription_id in subscriptions}
     reasons = {saga.id: reason for saga, row in found.items() if (reason := held_back(row))}
@@ -39,7 +41,7 @@ def waiting_for(sagas: Sequence[Saga]) -> dict[int, str]:
     if urls:
         health = EndpointHealth.objects.filter(callback_url__in=urls, breaker_open_since__isnull=False)
         failing = set(health.values_list("callback_url", flat=True))
-        limits = Subscription.objects.filter(callback_url__in=urls, rate_limit__isnull=False)
+        limits = Subscription.objects.routable().filter(callback_url__in=urls, rate_limit__isnull=False)
         limited = set(limits.values_list("callback_url", flat=True))
         for saga, row in parked.items():
             url = row.callback_url

@@ -1,4 +1,4 @@
-"""Subscriptions in the console."""
+"""Customers and subscriptions in the console."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from django.db.models import Case, CharField, F, QuerySet, Value, When
 from django.db.models.functions import Left, StrIndex
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.admin import Audited
 from webhookhub.auditlog.record import record
-from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_local_times
+from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, ReadOnlyAdmin, with_local_times
 from webhookhub.console.format import NOTHING
 from webhookhub.search_terms import parse_host
 
 from . import secrets, views
-from .forms import SubscriptionForm
-from .models import Subscription
+from .forms import CustomerForm, SubscriptionForm
+from .models import Customer, Subscription
 from .services import AlreadySubscribed, ChangedSince
 from .verification import describe
 
-MAIN = (None, {"fields": ("event_type", "callback_url", "active", "description", "signing_scheme")})
-MAIN_READ_ONLY = (None, {"fields": ("event_type", "shown_url", "active", "description", "signing_scheme")})
+MAIN = (None, {"fields": ("customer_key", "event_type", "callback_url", "active", "description", "signing_scheme")})
+MAIN_READ_ONLY = (
+    None,
+    {"fields": ("customer_key", "event_type", "shown_url", "active", "description", "signing_scheme")},
+)
 HEADERS = (_("Custom headers"), {"fields": ("headers",)})
 HEADERS_REMOVABLE = (_("Custom headers"), {"fields": ("headers", "remove_headers")})
 REASON = (_("Audit log"), {"fields": ("reason",)})
@@ -49,6 +53,7 @@ DATES: tuple[Any, dict[str, Any]] = (
     _("Dates"),
     {"fields": with_local_times(Subscription, ("created_at", "updated_at"))},
 )
+MAX_SUBSCRIPTIONS = 100
 READ_ONLY = (*VERIFICATION[1]["fields"], *DATES[1]["fields"])
 URL_WITHOUT_QUERY = Case(
     When(callback_url__contains="?", then=Left("callback_url", StrIndex("callback_url", Value("?")))),
@@ -57,18 +62,75 @@ URL_WITHOUT_QUERY = Case(
 )
 
 
+@admin.register(Customer)
+class CustomerAdmin(Audited, ReadOnlyAdmin):
+    list_display = ("customer_key", "name", "enabled", "created_at")
+    search_fields = ("customer_key", "name")
+    fields = ("customer_key", "name", "uid", "created_at", "disabled_at")
+    change_form_template = "admin/subscriptions/customer/change_form.html"
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("subscriptions.add_customer")
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        return CustomerForm if obj is None else super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [(None, {"fields": CustomerForm.Meta.fields if obj is None else self.get_fields(request, obj)})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return [] if obj is None else super().get_readonly_fields(request, obj)
+
+    def save_form(self, request: HttpRequest, form: CustomerForm, change: bool) -> Customer:
+        return form.save()
+
+    def save_model(self, request: HttpRequest, obj: Customer, form: CustomerForm, change: bool) -> None:
+        """Nothing left to do: save_form() has stored it."""
+
+    def get_urls(self) -> list[URLPattern]:
+        return [
+            path(f"<int:pk>/{name}/", self.admin_site.admin_view(view), name=f"subscriptions_customer_{name}")
+            for name, view in views.CUSTOMER_VIEWS.items()
+        ] + super().get_urls()
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        customer: Any = context.get("original")
+        if customer is not None and request.user.has_perm("subscriptions.view_subscription"):
+            rows = list(
+                Subscription.objects.filter(customer_key=customer.customer_key).order_by("id")[: MAX_SUBSCRIPTIONS + 1]
+            )
+            context["subscriptions"] = [{"subscription": row, "state": _state(row)} for row in rows[:MAX_SUBSCRIPTIONS]]
+            context["more"] = len(rows) > MAX_SUBSCRIPTIONS
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=_("enabled"), boolean=True)
+    def enabled(self, customer: Customer) -> bool:
+        return customer.disabled_at is None
+
+
+def _state(subscription: Subscription) -> str:
+    if not subscription.active:
+        return gettext("paused")
+    if not subscription.verified:
+        return gettext("not verified")
+    if subscription.disabled_at is not None:
+        return gettext("disabled")
+    return gettext("customer disabled") if subscription.customer_disabled_at is not None else gettext("active")
+
+
 @admin.register(Subscription)
 class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
     list_display = with_local_times(
-        Subscription, ("id", "event_type", "shown_url", "active", "verified", "enabled", "description", "updated_at")
+        Subscription,
+        ("id", "customer_key", "event_type", "shown_url", "active", "verified", "enabled", "description", "updated_at"),
     )
     list_display_links = ("id", "event_type")
     list_filter = ("active", "verified")
     ordering = ("-id",)
     # A filter on a hidden column would allow to guess its value letter by letter.
-    lookups = ("active__exact", "verified__exact")
-    search_fields = ("event_type", "url_without_query", "description")
+    lookups = ("active__exact", "verified__exact", "customer_key")
+    search_fields = ("customer_key", "event_type", "url_without_query", "description")
     empty_value_display = NOTHING
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -95,7 +157,7 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
         # A rotation changes the signing scheme together with the secret.
-        return (*READ_ONLY, "signing_scheme", "shown_url") if obj else READ_ONLY
+        return (*READ_ONLY, "customer_key", "signing_scheme", "shown_url") if obj else READ_ONLY
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, fields
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
 from django.db.models import QuerySet
 
 from webhookhub.db.compiled import CompiledSelect
 
-from .filters import LabelFilter
+from .matching import NO_CUSTOMER, Index, RoutableSubscription
 from .models import Subscription, SubscriptionVersion
-
-
-@dataclass(frozen=True, slots=True)
-class RoutableSubscription:
-    id: int
-    max_retry_limit: int | None
-    base_delay: timedelta | None
-    retry_delays: tuple[int, ...] | None
-    label_filter: LabelFilter | None = None
-
 
 COLUMNS = tuple(field.name for field in fields(RoutableSubscription))
 
@@ -55,33 +45,64 @@ def versions() -> Versions:
 
 
 class SubscriptionCache:
-    """Reads one small row while nothing changes. Contains everything committed before its version was read."""
+    """Reads one small row while nothing changes. Contains everything committed before its version was read.
+
+    The subscriptions of a customer are loaded with the customer's first event after a change. When there are too many,
+    all are dropped.
+    """
+
+    MAX_SUBSCRIPTIONS = 100_000
 
     def __init__(self) -> None:
-        self._by_type: dict[str, list[RoutableSubscription]] = {}
+        self._by_customer: dict[str, Mapping[str, Sequence[RoutableSubscription]]] = {}
+        self._count = 0
         self._version: int | None = None
 
-    def by_event_type(self, version: int | None = None) -> dict[str, list[RoutableSubscription]]:
-        """`version` is given by a caller that has just read it."""
+    def index(self, customer_keys: Iterable[str], version: int | None = None) -> Index:
+        """The subscriptions of these customers, and those for all. `version` is given by a caller that has just read
+        it."""
         # The version is read first: a change between the two reads causes another reload at the next call.
         if version is None:
             version = subscription_version()
-        if version != self._version:
-            self._by_type = _load()
+        if version != self._version or self._count > self.MAX_SUBSCRIPTIONS:
+            self._by_customer.clear()
+            self._count = 0
             self._version = version
-        return self._by_type
+        missing = {NO_CUSTOMER, *customer_keys} - self._by_customer.keys()
+        if missing:
+            loaded = _load(sorted(missing))
+            self._by_customer |= loaded
+            self._count += sum(len(rows) for by_type in loaded.values() for rows in by_type.values())
+        return self._by_customer
 
 
-def routable(pk: int) -> tuple[str, RoutableSubscription] | None:
-    """A subscription and its event type as the router sees it now; None if it gets no new deliveries."""
+class OfSubscription(NamedTuple):
+    """A subscription as the router sees it, and the events that it gets."""
+
+    customer_key: str
+    event_type: str
+    subscription: RoutableSubscription
+
+
+def routable(pk: int) -> OfSubscription | None:
+    """A subscription as the router sees it now; None if it gets no new deliveries."""
     rows = Subscription.objects.routable().filter(id=pk)
-    row = rows.values_list("event_type", *COLUMNS).first()
-    return None if row is None else (row[0], RoutableSubscription(*row[1:]))
+    row = rows.values_list("customer_key", "event_type", *COLUMNS).first()
+    return None if row is None else OfSubscription(row[0], row[1], RoutableSubscription(*row[2:]))
 
 
-def _load() -> dict[str, list[RoutableSubscription]]:
-    by_type: dict[str, list[RoutableSubscription]] = defaultdict(list)
-    rows = Subscription.objects.routable().order_by("id")
-    for event_type, *columns in rows.values_list("event_type", *COLUMNS):
-        by_type[event_type].append(RoutableSubscription(*columns))
-    return dict(by_type)
+_of_customers = CompiledSelect(
+    lambda customer_keys: (
+        Subscription.objects.routable()
+        .filter(customer_key__in=customer_keys)
+        .order_by("id")
+        .values_list("customer_key", "event_type", *COLUMNS)
+    )
+)
+
+
+def _load(customer_keys: Sequence[str]) -> dict[str, dict[str, list[RoutableSubscription]]]:
+    by_customer: dict[str, dict[str, list[RoutableSubscription]]] = {key: defaultdict(list) for key in customer_keys}
+    for customer_key, event_type, *columns in _of_customers(customer_keys=customer_keys):
+        by_customer[customer_key][event_type].append(RoutableSubscription(*columns))
+    return {key: dict(by_type) for key, by_type in by_customer.items()}

@@ -30,21 +30,24 @@ def endpoints_of(subscription_ids: Collection[int]) -> dict[int, SubscribedEndpo
     """The endpoint of each of these subscriptions."""
     rows = _rows(ids=list(subscription_ids))
     return {
-        pk: SubscribedEndpoint(url, bool(active and verified and disabled_at is None))
-        for pk, url, active, verified, disabled_at in rows
+        pk: SubscribedEndpoint(url, bool(active and verified and disabled_at is None and customer_disabled_at is None))
+        for pk, url, active, verified, disabled_at, customer_disabled_at in rows
     }
 
 
 _rows = CompiledSelect(
     lambda ids: Subscription.objects.filter(id__in=ids).values_list(
-        "id", "callback_url", "active", "verified", "disabled_at"
+        "id", "callback_url", "active", "verified", "disabled_at", "customer_disabled_at"
     )
 )
 
 
 def rate_limits() -> dict[str, int]:
-    """Deliveries per second of each limited endpoint: the lowest limit of its subscriptions."""
-    limited = Subscription.objects.filter(rate_limit__isnull=False).values("callback_url").order_by()
+    """Deliveries per second of each limited endpoint: the lowest limit of its subscriptions that get deliveries.
+
+    Not of others: anyone may subscribe a URL, and only its owner can verify it.
+    """
+    limited = Subscription.objects.routable().filter(rate_limit__isnull=False).values("callback_url").order_by()
     return dict(limited.annotate(limit=Min("rate_limit")).values_list("callback_url", "limit"))
 
 

@@ -15,8 +15,8 @@ from webhookhub.console.forms import ReasonField
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import MASK
 
-from . import headers, services
-from .models import Subscription
+from . import customers, headers, services
+from .models import Customer, Subscription
 
 RETRY_LIMIT_ERROR = _("The retry limit is a whole number from 1 to 1000, or empty.")
 BASE_DELAY_ERROR = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
@@ -56,6 +56,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = sorted(services.SET_ON_CREATE - {services.HEADERS})
         widgets = {
             "callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
+            "customer_key": UnfoldAdminTextInputWidget(attrs={"spellcheck": "false", "autocomplete": "off"}),
             "label_filter": UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"}),
         }
         labels = {"callback_url": _("Callback URL")}
@@ -88,6 +89,17 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if MASK in url:
             raise forms.ValidationError(_("Enter the whole URL: *** stands for values that you may not see."))
         return url
+
+    def _get_validation_exclusions(self) -> set[str]:
+        """With the customer, which the form of a stored subscription does not have: it is part of the unique key."""
+        return super()._get_validation_exclusions() - {"customer_key"}  # type: ignore[misc, no-any-return]
+
+    def clean_customer_key(self) -> str:
+        key = str(self.cleaned_data["customer_key"])
+        customer = customers.find(key) if key else None
+        if key and (customer is None or customer.disabled_at is not None):
+            raise forms.ValidationError(_("There is no enabled customer with this key."))
+        return key
 
     def clean_headers(self) -> dict[str, str]:
         try:
@@ -131,6 +143,21 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             if self.instance.pk:
                 return services.change(self.instance, self.values(), seen=self.cleaned_data["seen"])
             return services.create(self.values())
+
+    def save_m2m(self) -> None:
+        """Called by the admin; there are no many-to-many fields."""
+
+
+class CustomerForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Of a new customer."""
+
+    class Meta:
+        model = Customer
+        fields = ("customer_key", "name")
+        widgets = {"customer_key": UnfoldAdminTextInputWidget, "name": UnfoldAdminTextInputWidget}
+
+    def save(self, commit: bool = True) -> Customer:
+        return customers.put(self.cleaned_data["customer_key"], self.cleaned_data["name"]).customer
 
     def save_m2m(self) -> None:
         """Called by the admin; there are no many-to-many fields."""

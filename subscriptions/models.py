@@ -20,12 +20,14 @@ from webhookhub.db.conditions import schedule_constraints
 from webhookhub.db.fields import ExactTextField, SecondsListField, WordField
 from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import UnacceptableURL, masked, normalise
+from webhookhub.ids import new_uid
 from webhookhub.validators import first_forbidden, forbidden_message
 
 from .fields import LabelFilterField
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
 SAMPLE = 5
+CUSTOMER_KEY_LENGTH = 100
 TWO_SCHEDULES = _("Set either retry delays, or a retry limit and a base delay, and leave the others empty.")
 
 
@@ -35,6 +37,12 @@ def encrypted_new_secret() -> str:
 
 event_type_validator = RegexValidator(
     r"\A[A-Za-z0-9_.-]{1,100}\Z", _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
+)
+
+
+customer_key_validator = RegexValidator(
+    r"\A[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,99}\Z",
+    _("A customer key has 1 to 100 letters, digits and the signs _ . : @ + -, and begins with a letter or a digit."),
 )
 
 
@@ -48,7 +56,7 @@ def validate_callback_url(value: str) -> None:
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def routable(self) -> SubscriptionQuerySet:
         """The subscriptions that may get new deliveries."""
-        return self.filter(active=True, verified=True, disabled_at__isnull=True)
+        return self.filter(active=True, verified=True, disabled_at__isnull=True, customer_disabled_at__isnull=True)
 
     def require_keys(self) -> None:
         """Raise UnsuitableDatabase if the encryption keys open none of the newest secrets.
@@ -62,10 +70,52 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
             )
 
 
+class Customer(models.Model):
+    """The owner of subscriptions, identified by the producer's own key. It is disabled and never deleted.
+
+    Events, subscriptions, deliveries and dead letters carry the key, empty if they have no customer.
+    """
+
+    id = models.BigAutoField(_("ID"), primary_key=True)
+    uid = models.UUIDField(_("uid"), unique=True, default=new_uid, editable=False)
+    customer_key = ExactTextField(
+        _("key"),
+        max_length=CUSTOMER_KEY_LENGTH,
+        unique=True,
+        validators=[customer_key_validator],
+        help_text=_("Your own key of the customer. It cannot be changed later."),
+    )
+    name = ExactTextField(_("name"), max_length=200, blank=True, default="", db_default="")
+    # While it is set, the customer's subscriptions get no deliveries. A trigger copies it to them.
+    disabled_at = models.DateTimeField(_("disabled at"), null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
+    updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
+
+    class Meta:
+        db_table = "customers"
+        verbose_name = _("customer")
+        verbose_name_plural = _("customers")
+        permissions = [("disable_customer", "Can disable and enable a customer")]
+        # The empty key stands for no customer.
+        constraints = [models.CheckConstraint(condition=~models.Q(customer_key=""), name="chk_customer_key")]
+
+    def __str__(self) -> str:
+        return str(self.customer_key)
+
+
 class Subscription(models.Model):
     """Configuration of deliveries. It is never deleted, because deliveries and dead letters refer to it."""
 
     id = models.BigAutoField(_("ID"), primary_key=True)
+    # It gets the events of this customer only; without one, all events of its type. It never changes.
+    customer_key = ExactTextField(
+        _("customer"),
+        max_length=CUSTOMER_KEY_LENGTH,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Its events only. Empty: the events of all customers, and those without one."),
+    )
     event_type = ExactTextField(_("event type"), max_length=100, validators=[event_type_validator])
     callback_url = ExactTextField(
         _("callback URL"), max_length=500, validators=[validate_callback_url], help_text=_("An https URL.")
@@ -134,6 +184,8 @@ class Subscription(models.Model):
     )
     # When its endpoint was disabled: a copy of the endpoint's, made by a trigger.
     disabled_at = models.DateTimeField(_("disabled at"), null=True, blank=True, editable=False)
+    # When its customer was disabled: a copy, made by a trigger.
+    customer_disabled_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
     updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
 
@@ -147,6 +199,7 @@ class Subscription(models.Model):
             models.Index(fields=["event_type"], name="idx_sub_event_type"),
             models.Index(fields=["active"], name="idx_sub_active"),
             models.Index(fields=["callback_url"], name="idx_sub_callback"),
+            models.Index(fields=["customer_key"], name="idx_sub_customer"),
         ]
         permissions = [
             ("reveal_secret", "Can see and rotate a subscription's signing secret"),
@@ -154,8 +207,8 @@ class Subscription(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["event_type", "callback_url"],
-                name="uniq_sub_event_type_callback",
+                fields=["event_type", "callback_url", "customer_key"],
+                name="uniq_sub_type_callback_customer",
                 violation_error_message=_("This address is subscribed to this event type already."),
             ),
             # All texts that begin with https://, because 0 follows the slash. LIKE would ignore case on SQLite.
@@ -185,7 +238,7 @@ class Subscription(models.Model):
     @property
     def is_routable(self) -> bool:
         """Whether it may get new deliveries; the same rule as `routable`."""
-        return self.active and self.verified and self.disabled_at is None
+        return self.active and self.verified and self.disabled_at is None and self.customer_disabled_at is None
 
     @property
     def shown_url(self) -> str:

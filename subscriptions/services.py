@@ -18,19 +18,22 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record, url_without_query
 from webhookhub.db.errors import Kind, kind_of
 
-from . import filters, headers
+from . import customers, filters, headers
 from .models import Subscription
+from .signing import SYMMETRIC, BadSecret, check_shared
 
 HEADERS = "headers"
 # All other columns are written by verification, rotation or the database.
 RETRIES = ("max_retry_limit", "base_delay", "retry_delays")
 FILTER = "label_filter"
 EDITABLE = frozenset({"event_type", "callback_url", "active", "description", *RETRIES, "rate_limit", FILTER, HEADERS})
-# The signing scheme belongs to the secret: later it is changed by a rotation only.
-SET_ON_CREATE = EDITABLE | {"signing_scheme"}
+# The signing scheme belongs to the secret: later it is changed by a rotation only. The customer is never changed.
+SET_ON_CREATE = EDITABLE | {"signing_scheme", "customer_key"}
+# A shared secret that receivers know already, from another system. It is encrypted before it is stored.
+SECRET = "secret"  # noqa: S105
 # In the order of the audit log.
 AUDITED = (
-    *("event_type", "callback_url", "active", "description", "signing_scheme", *RETRIES),
+    *("customer_key", "event_type", "callback_url", "active", "description", "signing_scheme", *RETRIES),
     *("rate_limit", FILTER, "custom_headers"),
 )
 
@@ -57,11 +60,14 @@ class ChangedSince(Exception):
 
 def create(values: Mapping[str, Any]) -> Subscription:
     """`values` are fields by name; `headers` maps names to values, which are stored encrypted."""
-    _reject_unknown(values, SET_ON_CREATE)
+    _reject_unknown(values, SET_ON_CREATE | {SECRET})
     subscription = Subscription()
-    _assign(subscription, values)
+    _assign(subscription, {name: value for name, value in values.items() if name != SECRET})
+    if values.get(SECRET) is not None:
+        subscription.secret = _own_secret(values[SECRET], subscription.signing_scheme)
     _validate(subscription)
     with _duplicates_reported(subscription), transaction.atomic():
+        _require_customer(subscription)
         subscription.save()
         filled = {name: value for name, value in _values(subscription).items() if value not in (None, "")}
         details = {name: _audited(name, value) for name, value in filled.items()}
@@ -166,6 +172,23 @@ def _validate(subscription: Subscription, only: set[str] | None = None) -> None:
             raise InvalidSubscription(errors) from None
 
 
+def _own_secret(secret: str, scheme: str) -> str:
+    """Encrypted."""
+    if scheme != SYMMETRIC:
+        raise InvalidSubscription({SECRET: _("Only a subscription that signs with v1 can have a given secret.")})
+    try:
+        check_shared(secret)
+    except BadSecret as error:
+        raise InvalidSubscription({SECRET: str(error)}) from None
+    return crypto.encrypt(secret)
+
+
+def _require_customer(subscription: Subscription) -> None:
+    """The row is locked: if the customer is being disabled, it is before this subscription or with it."""
+    if subscription.customer_key and not customers.lock_enabled(subscription.customer_key):
+        raise InvalidSubscription({"customer_key": _("There is no enabled customer with this key.")})
+
+
 def _encrypted(custom: Mapping[str, str]) -> str:
     lines = [f"{name}: {value}" for name, value in custom.items()]
     if any("\n" in line or "\r" in line for line in lines):
@@ -211,5 +234,9 @@ def _duplicates_reported(subscription: Subscription) -> Iterator[None]:
     except IntegrityError as error:
         if kind_of(error) is not Kind.DUPLICATE:
             raise
-        same = Subscription.objects.filter(event_type=subscription.event_type, callback_url=subscription.callback_url)
+        same = Subscription.objects.filter(
+            event_type=subscription.event_type,
+            callback_url=subscription.callback_url,
+            customer_key=subscription.customer_key,
+        )
         raise AlreadySubscribed(same.exclude(pk=subscription.pk).values_list("id", flat=True).first()) from None

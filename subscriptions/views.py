@@ -19,13 +19,14 @@ from webhookhub.console import format
 from webhookhub.console.error_pages import require_post
 from webhookhub.egress import error_codes
 
-from . import health, sample_delivery, secrets, services, verification
+from . import customers, health, sample_delivery, secrets, services, verification
 from .forms import OptionalReasonForm, ReasonForm
-from .models import Subscription
+from .models import Customer, Subscription
 
 MAY_VERIFY = "subscriptions.verify_subscription"
 MAY_ROTATE = "subscriptions.reveal_secret"
 MAY_CHANGE = "subscriptions.change_subscription"
+MAY_DISABLE = "subscriptions.disable_customer"
 View = Callable[..., HttpResponse]
 
 
@@ -131,6 +132,35 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     return _page(request, "rotate", subscription, _("Replace a signing secret"), **context)
 
 
+def switch_customer(request: HttpRequest, pk: int, *, enable: bool) -> HttpResponse:
+    """Disable or enable a customer. GET asks for the reason, POST stores. Safe to repeat."""
+    if not request.user.has_perms([MAY_DISABLE, "subscriptions.view_customer"]):
+        raise PermissionDenied
+    customer = get_object_or_404(Customer, pk=pk)
+    address = format.page_url(Customer, pk)
+    form = ReasonForm(request.POST or None)
+    if not form.is_valid():
+        context = {
+            **admin.site.each_context(request),
+            "opts": Customer._meta,
+            "title": _("Enable a customer") if enable else _("Disable a customer"),
+            "customer": customer,
+            "disabling": not enable,
+            "address": address,
+            "form": form,
+        }
+        return TemplateResponse(request, "admin/subscriptions/customer/switch.html", context)
+    switch = customers.enable if enable else customers.disable
+    switch(customer, reason=form.cleaned_data["reason"])
+    done = _("Enabled: it gets deliveries again.") if enable else _("Disabled: it gets no deliveries.")
+    messages.success(request, done)
+    return HttpResponseRedirect(address)
+
+
+CUSTOMER_VIEWS: dict[str, View] = {
+    "disable": partial(switch_customer, enable=False),
+    "enable": partial(switch_customer, enable=True),
+}
 pause, resume = partial(set_active, active=False), partial(set_active, active=True)
 VIEWS: dict[str, View] = {
     "verify": verify,

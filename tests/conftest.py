@@ -24,6 +24,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from events import declarations
 from sagas.create import correlation_ids, subscription_ids
+from subscriptions import customers
 from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
 from tests.support.suite import ENGINE_VARIABLE
@@ -175,6 +176,7 @@ def _new_ids() -> Iterator[None]:
     """Each test may use the ids and versions of another one again, which a hub never does."""
     correlation_ids.clear()
     subscription_ids.clear()
+    customers._known.clear()
     declarations.clear()
     yield
     # Fixtures of the next module may publish events before its first test.

@@ -11,10 +11,18 @@ from factory.django import DjangoModelFactory
 from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
-from subscriptions.models import Subscription
+from subscriptions.models import Customer, Subscription
 from tests.support import guards, legal_steps
 from webhookhub.db import clock
 from webhookhub.ids import new_uid
+
+
+class CustomerFactory(DjangoModelFactory):
+    class Meta:
+        model = Customer
+
+    uid = factory.LazyFunction(new_uid)
+    customer_key = factory.Sequence(lambda n: f"customer-{n}")
 
 
 class SubscriptionFactory(DjangoModelFactory):
@@ -62,6 +70,7 @@ class SagaFactory(DjangoModelFactory):
 
     event = factory.SubFactory(EventFactory)
     subscription = factory.SubFactory(SubscriptionFactory)
+    customer_key = factory.LazyAttribute(lambda saga: saga.event.customer_key if saga.event else "")
     status = "Pending"
     attempt_count = factory.LazyAttribute(lambda saga: least_attempts(saga.status, saga.max_retry_limit))
     next_attempt_at = factory.LazyFunction(clock.now)

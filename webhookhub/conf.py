@@ -275,6 +275,10 @@ class HubSettings:
         False, _flag, "publish the catalogue of event types at /event-types/, for everybody"
     )
 
+    create_customers: bool = _setting(
+        False, _flag, "create a customer that an event names and that does not exist, instead of refusing the event"
+    )
+
     # Loops
     batch_size: int = _whole(500, 1, MAX_BATCH, "rows per statement")
     poll_interval: timedelta = _seconds(0.5, 0.01, HOUR, "longest wait of an idle loop")

@@ -35,6 +35,7 @@ def _well_formed(value: Any) -> Any:
 Timestamp = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_range), BeforeValidator(_well_formed)]
 Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
+CustomerKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,99}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]
 MISSING_EVENT = "The event's uid; null, like its type and correlation id, if the event does not exist."
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -62,6 +63,16 @@ def payload_fields(text: str) -> dict[str, Any]:
         return {"payload": payloads.stored_value(text)}
     except ValueError:
         return {"payload": None, "payload_text": text}
+
+
+def _or_none(value: Any) -> Any:
+    return value or None
+
+
+# The key of a row's customer; the database has an empty text for none.
+CustomerOrNone = Annotated[
+    str | None, BeforeValidator(_or_none), Field(validation_alias="customer_key", description="The customer's key.")
+]
 
 
 class FromRow(BaseModel):

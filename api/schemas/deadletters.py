@@ -10,7 +10,18 @@ from api.pagination import PageRequest
 from deadletters.bulk_requeue import MAX_COUNTED, MAX_LIMIT
 from webhookhub.validators import REASON_LENGTH
 
-from .common import MISSING_EVENT, Body, ErrorCode, EventType, FromRow, Id, Timestamp, WithPayload
+from .common import (
+    MISSING_EVENT,
+    Body,
+    CustomerKey,
+    CustomerOrNone,
+    ErrorCode,
+    EventType,
+    FromRow,
+    Id,
+    Timestamp,
+    WithPayload,
+)
 
 ALLOW_WAITING = "Requeue even if a subscription is paused or not verified: the new delivery waits."
 
@@ -19,6 +30,7 @@ class Conditions(BaseModel):
     error_code: ErrorCode | None = None
     subscription: Id | None = None
     event_type: EventType | None = None
+    customer: CustomerKey | None = None
     since: Timestamp | None = Field(None, description="Failed at this time or later, such as 2026-01-31T00:00:00Z.")
     until: Timestamp | None = Field(None, description="Failed at this time or earlier.")
 
@@ -37,6 +49,7 @@ class DeadLetterOut(FromRow):
     event: UUID | None = Field(None, validation_alias=AliasPath("event", "uid"), description=MISSING_EVENT)
     event_type: str | None = Field(None, validation_alias=AliasPath("event", "event_type"))
     correlation_id: str | None = Field(None, validation_alias=AliasPath("event", "correlation_id"))
+    customer: CustomerOrNone = None
     subscription: int = Field(validation_alias="subscription_id")
     error_code: str = Field(validation_alias="final_error_code")
     failed_at: datetime | None = Field(description="Null if the database holds no valid time.")

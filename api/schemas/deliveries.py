@@ -10,9 +10,9 @@ from api.pagination import PageRequest
 from sagas.models import PARKED
 from sagas.transitions import WAITING
 
-from .common import MISSING_EVENT, EventType, FromRow, Id, Name, Timestamp
+from .common import MISSING_EVENT, CustomerKey, CustomerOrNone, EventType, FromRow, Id, Name, Timestamp
 
-WaitingFor = Literal["paused", "unverified", "disabled", "failing", "rate_limit", "busy"]
+WaitingFor = Literal["paused", "unverified", "disabled", "customer_disabled", "failing", "rate_limit", "busy"]
 Status = Literal["Pending", "InProgress", "PendingRetry", "Completed", "DeadLettered"]
 
 
@@ -20,7 +20,9 @@ class DeliveryFilters(PageRequest):
     status: Status | None = None
     event_type: EventType | None = None
     subscription: Id | None = None
+    customer: CustomerKey | None = None
     event: UUID | None = Field(None, description="The event's uid.")
+    external_id: Name | None = Field(None, description="The event's external id.")
     correlation_id: Name | None = None
     since: Timestamp | None = Field(None, description="Created at or after this time, such as 2026-01-31T00:00:00Z.")
     until: Timestamp | None = Field(None, description="Created at or before this time.")
@@ -32,6 +34,7 @@ class Delivery(FromRow):
     event: UUID | None = Field(None, validation_alias=AliasPath("event", "uid"), description=MISSING_EVENT)
     event_type: str | None = Field(None, validation_alias=AliasPath("event", "event_type"))
     correlation_id: str | None = Field(None, validation_alias=AliasPath("event", "correlation_id"))
+    customer: CustomerOrNone = None
     subscription: int = Field(validation_alias="subscription_id")
     generation: int = Field(description="0 for the original delivery; each requeue adds 1.")
     attempt_count: int

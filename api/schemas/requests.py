@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from sagas.requests import MAX_COUNTED
 from webhookhub.validators import REASON_LENGTH
 
-from .common import Body, EventType, Id, Timestamp
+from .common import Body, CustomerKey, EventType, Id, Timestamp
 
 DRY_RUN = "Only count the deliveries."
 
@@ -21,7 +21,8 @@ class RequestIn(Body):
 class EndpointRequestIn(Body):
     reason: str | None = Field(None, max_length=REASON_LENGTH, description="Required unless dry_run.")
     whole_endpoint: bool = Field(
-        False, description="Include the deliveries of all subscriptions with the same callback URL."
+        False,
+        description="Include the deliveries of all subscriptions of the same customer with the same callback URL.",
     )
     dry_run: bool = Field(False, description=DRY_RUN)
 
@@ -32,6 +33,7 @@ class AbandonIn(Body):
     status: Literal["Pending", "InProgress", "PendingRetry"] | None = None
     event_type: EventType | None = None
     subscription: Id | None = None
+    customer: CustomerKey | None = None
     since: Timestamp | None = Field(None, description="Created at or after this time, such as 2026-01-31T00:00:00Z.")
     until: Timestamp | None = Field(None, description="Created at or before this time.")
     reason: str | None = Field(None, max_length=REASON_LENGTH, description="Required unless dry_run.")

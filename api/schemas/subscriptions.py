@@ -14,7 +14,7 @@ from subscriptions.filters import MAX_CONDITIONS
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 from webhookhub.validators import REASON_LENGTH
 
-from .common import Body, EventType, Timestamp
+from .common import Body, CustomerKey, EventType, Timestamp
 
 Scheme = Literal["v1", "v1a"]
 CallbackUrl = Annotated[str, Field(min_length=1, max_length=500, description="An https URL.")]
@@ -61,14 +61,21 @@ LabelFilter = Annotated[
 class SubscriptionFilters(PageRequest):
     event_type: EventType | None = None
     active: bool | None = None
+    customer: CustomerKey | None = None
 
 
 class SubscriptionIn(Body):
+    customer: CustomerKey | None = Field(
+        None, description="The key of the customer whose events it gets. null: the events of all customers."
+    )
     event_type: EventType
     callback_url: CallbackUrl
     active: bool = True
     description: Description = ""
     signing_scheme: Scheme = "v1"
+    secret: str | None = Field(
+        None, max_length=100, description="A secret whsec_… that the receiver knows already. null: a new one is made."
+    )
     max_retry_limit: Limit | None = None
     base_delay: Delay | None = None
     retry_delays: RetryDelays | None = None
@@ -94,6 +101,7 @@ class SubscriptionChange(Body):
 
 class SubscriptionOut(BaseModel):
     id: int
+    customer: str | None = Field(description="The customer's key.")
     event_type: str
     callback_url: str = Field(description="Without the scope subscriptions:write, the query's values are ***.")
     active: bool
@@ -104,6 +112,7 @@ class SubscriptionOut(BaseModel):
         description="When the endpoint was disabled, because it responded with 410 or failed for too long."
     )
     disabled_reason: str | None
+    customer_disabled_at: datetime | None = Field(description="When the customer was disabled.")
     signing_scheme: Scheme
     previous_secret_until: datetime | None = Field(description="Until then, the previous secret signs, too.")
     description: str

@@ -94,6 +94,7 @@ DELIVERIES: dict[str, Callable[[], dict[str, Any]]] = {
     "subscription without any": lambda: {"subscription": 999},
     "subscription and rare status": lambda: {"subscription": 3, "status": "Pending"},
     "subscription and common status": lambda: {"subscription": 3, "status": "Completed"},
+    "customer without any": lambda: {"customer": "acme"},
     "event type": lambda: {"event_type": "order.created"},
     "event type without any": lambda: {"event_type": "order.unknown"},
     "correlation id": lambda: {"correlation_id": "none such"},
@@ -104,6 +105,7 @@ DELIVERIES: dict[str, Callable[[], dict[str, Any]]] = {
 }
 # One index covers these: a page reads little more than it shows.
 EXACT = {"none", "rare status", "common status", "subscription", "subscription without any", "correlation id"}
+EXACT |= {"customer without any"}
 
 
 BOUND = ("none", "rare status", "since and type")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 
-from events import catalogue
+from events import catalogue, declarations
 from events.catalogue import Declaration
 from events.endpoint_events import announce
+from events.intake import publish
 from events.models import Event, EventType
-from subscriptions import health
-from subscriptions.models import EndpointHealth, Subscription
+from subscriptions import customers, health
+from subscriptions.models import Customer, EndpointHealth, Subscription
 from subscriptions.reencryption import reencrypt
 from subscriptions.secrets import OverlapRunning, rotate
 from subscriptions.services import AlreadySubscribed, change, create
@@ -170,8 +173,39 @@ def to_announce() -> Work:
     return lambda: announce(100)
 
 
+def to_put_a_customer() -> Work:
+    """A new one, which gets another name, is disabled and enabled."""
+    key = f"customer-{Customer.objects.count()}"
+
+    def work() -> None:
+        customer = customers.put(key, "old").customer
+        customers.put(key, "new")
+        customers.disable(customer, reason="unpaid")
+        customers.enable(customer, reason="paid")
+
+    return work
+
+
+def to_create_customers() -> Work:
+    """By an event that names one."""
+    key = f"customer-{Customer.objects.count()}"
+
+    def work() -> None:
+        declarations.clear()  # they are read again now and then
+        settings.WEBHOOKHUB, before = replace(hub(), create_customers=True), settings.WEBHOOKHUB
+        hub.cache_clear()
+        try:
+            publish("order.created", {}, source="shop", external_id=key, customer=key)
+        finally:
+            settings.WEBHOOKHUB = before
+            hub.cache_clear()
+
+    return work
+
+
 ELSEWHERE = [
     *(to_announce, to_declare, to_declare_differently, to_delete_declaration),
+    *(to_put_a_customer, to_create_customers),
     *(to_fail_and_recover, to_disable(gone=True), to_disable(gone=False), to_enable),
     *(to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt),
 ]
@@ -183,6 +217,24 @@ def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repe
         assert row.verified == bool(row.verification_at) == bool(row.verification_result), point
         work()
         assert Subscription.objects.latest("id").verified, point
+
+
+def test_an_interrupted_customer_has_its_audit_entries_and_can_be_repeated():
+    for point, work in interrupted(to_put_a_customer):
+        work()
+        customer = Customer.objects.latest("id")
+        assert (customer.name, customer.disabled_at) == ("new", None), point
+        entries = Entry.objects.filter(object_type="customer", object_id=customer.pk)
+        assert entries.filter(action="customer.create").count() == 1, point
+
+
+def test_an_interrupted_event_of_a_new_customer_can_be_repeated():
+    for point, work in interrupted(to_create_customers):
+        customers._known.clear()
+        work()
+        event = Event.objects.latest("id")
+        assert Customer.objects.filter(customer_key=event.customer_key).count() == 1, point
+        assert Event.objects.filter(external_id=event.external_id).count() == 1, point
 
 
 def test_the_known_secret_signs_wherever_a_rotation_is_interrupted():

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
+from events.models import Event
 from sagas.models import Saga
-from tests.factories import EventFactory
+from tests.factories import EventFactory, SubscriptionFactory
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
@@ -22,10 +23,10 @@ KEY = ("event_id", "subscription_id", "generation")
 
 
 @pytest.fixture(autouse=True)
-def _events(committed: None) -> None:
-    """The events of the sagas."""
-    for pk in range(1, 101):
-        EventFactory.create(id=pk)
+def _referenced(committed: None) -> None:
+    """A saga needs its event and its subscription, whose customers are compared."""
+    SubscriptionFactory.create(id=1)
+    Event.objects.bulk_create([EventFactory.build(id=number) for number in range(1, 61)])
 
 
 def rows(*event_ids: int) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 # By a trigger, not by the server's own check of NULL, which a session may soften.
 REFUSED = 1644
 TABLES = (
+    "customers",
     "dead_letter_requeues",
     "dead_letters",
     "delivery_requests",
@@ -50,6 +51,7 @@ TIMES = [
     ("UPDATE", "endpoint_rates", "free_at"),
     ("UPDATE", "endpoint_health", "failing_since"),
     ("UPDATE", "subscriptions", "verification_at"),
+    ("UPDATE", "customers", "disabled_at"),
 ]
 
 

@@ -123,7 +123,7 @@ def test_the_database_refuses_to_change_the_policy_of_a_saga():
 def test_creating_the_same_saga_again_changes_nothing():
     event, subscription = _insert(limit=3)
 
-    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(9, timedelta(hours=1)))], 10)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(9, timedelta(hours=1)), "")], 10)
 
     saga = Saga.objects.get()
     assert (saga.max_retry_limit, saga.base_delay) == (3, timedelta(seconds=1))
@@ -135,7 +135,7 @@ def test_more_sagas_than_one_batch_are_all_created():
     policy = RetryPolicy(3, timedelta(seconds=1))
     subscriptions = [SubscriptionFactory.create() for _ in range(7)]
 
-    create.create_sagas([NewSaga(event.id, subscription.id, 0, policy) for subscription in subscriptions], 3)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, policy, "") for subscription in subscriptions], 3)
 
     assert Saga.objects.count() == 7
     assert set(Saga.objects.values_list("status", "attempt_count", "generation")) == {("Pending", 0, 0)}
@@ -143,5 +143,5 @@ def test_more_sagas_than_one_batch_are_all_created():
 
 def _insert(limit: int = 3):
     event, subscription = EventFactory.create(), SubscriptionFactory.create()
-    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)))], 10)
+    create.create_sagas([NewSaga(event.id, subscription.id, 0, RetryPolicy(limit, timedelta(seconds=1)), "")], 10)
     return event, subscription

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from deadletters.models import Requeue
 from sagas.models import Saga
 from subscriptions.models import EndpointHealth, EndpointRate
-from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
+from tests.factories import CustomerFactory, EventFactory, JobFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
 from webhookhub.db import clock, vendors
 from webhookhub.ids import new_token, new_uid
@@ -38,6 +38,8 @@ def new_row(table: str) -> tuple[int, dict[str, Any]]:
     match table:
         case "events":
             return EventFactory.create().pk, {"uid": EventFactory.build().uid.hex}
+        case "customers":
+            return CustomerFactory.create().pk, {"uid": new_uid().hex, "customer_key": "another"}
         case "subscriptions":
             return SubscriptionFactory.create(verified=False).pk, {"callback_url": "https://example.com/other"}
         case "webhook_delivery_sagas":

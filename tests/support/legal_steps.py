@@ -81,6 +81,7 @@ def dead_letter(saga: Saga, failed_at: datetime | None = None, code: str | None 
         saga=saga,
         event=saga.event,
         subscription=saga.subscription,
+        customer_key=saga.customer_key,
         final_error_code=code or saga.final_error_code or "http_500",
         failed_at=failed_at or clock.now(),
         payload_snapshot=saga.event.payload,

@@ -89,6 +89,7 @@ class EngineSender:
                 True,
                 True,
                 None,
+                None,
                 str(new_uid()),
                 text,
                 endpoint,

@@ -24,6 +24,10 @@ ROTATE = "subscription.rotate_secret"
 REVEAL = "subscription.reveal_secret"
 REENCRYPT = "subscription.reencrypt"
 BACKFILL = "subscription.backfill"
+CREATE_CUSTOMER = "customer.create"
+EDIT_CUSTOMER = "customer.edit"
+DISABLE_CUSTOMER = "customer.disable"
+ENABLE_CUSTOMER = "customer.enable"
 CREATE_KEY = "apikey.create"
 REVOKE_KEY = "apikey.revoke"
 DECLARE_EVENT_TYPE = "eventtype.declare"
@@ -67,6 +71,10 @@ ACTIONS = {
     REVEAL: _("viewed a signing secret"),
     REENCRYPT: _("re-encrypted the stored secrets"),
     BACKFILL: _("delivered past events"),
+    CREATE_CUSTOMER: _("created a customer"),
+    EDIT_CUSTOMER: _("renamed a customer"),
+    DISABLE_CUSTOMER: _("disabled a customer"),
+    ENABLE_CUSTOMER: _("enabled a customer"),
     CREATE_KEY: _("created an API key"),
     REVOKE_KEY: _("revoked an API key"),
     DECLARE_EVENT_TYPE: _("declared an event type"),

@@ -16,6 +16,7 @@ VERBS = {
 NAMES = (
     _("Can abandon deliveries"),
     _("Can close a workflow"),
+    _("Can disable and enable a customer"),
     _("Can have a subscription's endpoint verified"),
     _("Can mark a workflow's step as compensated"),
     _("Can requeue a dead letter"),

@@ -14,6 +14,7 @@ from . import permissions
 
 OBJECT_TYPES = {
     "apikey": gettext_lazy("API key"),
+    "customer": gettext_lazy("customer"),
     "deadletter": gettext_lazy("dead letter"),
     "eventtype": gettext_lazy("event type"),
     "group": gettext_lazy("group"),
@@ -29,6 +30,8 @@ LABELS = {
     "after_event": gettext_lazy("after event"),
     "base_delay": gettext_lazy("base delay"),
     "callback_url": gettext_lazy("callback URL"),
+    "customer": gettext_lazy("customer"),
+    "customer_key": gettext_lazy("customer"),
     "filter": gettext_lazy("filter"),
     "cause": gettext_lazy("cause"),
     "count": gettext_lazy("count"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from . import errors
 from .errors import HubError
@@ -37,9 +39,10 @@ class Client:
         external_id: str | None = None,
         correlation_id: str | None = None,
         labels: Mapping[str, str] | None = None,
+        customer: str | None = None,
     ) -> Published:
         """Store one event; when this returns, it is committed. Raises a HubError otherwise."""
-        event = encode(Event(event_type, payload, external_id, correlation_id, labels))
+        event = encode(Event(event_type, payload, external_id, correlation_id, labels, customer))
         try:
             document = self._transport.post("/api/v1/events", event.body, Deadline(self._deadline))
             return _published(document, event, bool(document.get("created")))
@@ -62,6 +65,11 @@ class Client:
                 batch_results = _all_failed(batch, fatal)
             results |= {event.position: result for event, result in zip(batch, batch_results, strict=True)}
         return [results[position] for position in sorted(results)]
+
+    def put_customer(self, key: str, name: str | None = None) -> None:
+        """Create a customer, or change its name; repeating it changes nothing. Needs the scope customers:write."""
+        body = json.dumps({} if name is None else {"name": name}).encode()
+        self._transport.send("PUT", f"/api/v1/customers/{quote(key, safe='')}", body, Deadline(self._deadline))
 
     def _send(self, batch: Sequence[Encoded]) -> tuple[list[Result], HubError | None]:
         """The results of one batch, and the error after which the next ones need not be sent."""

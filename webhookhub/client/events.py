@@ -16,13 +16,15 @@ MAX_BATCH_BYTES = 4_000_000
 
 @dataclass(frozen=True)
 class Event:
-    """`external_id` is the producer's own id: the hub stores an event with the same id once."""
+    """`external_id` is the producer's own id: the hub stores an event with the same id once. `customer` is the key of
+    the customer that the event belongs to."""
 
     event_type: str
     payload: Any
     external_id: str | None = None
     correlation_id: str | None = None
     labels: Mapping[str, str] | None = None
+    customer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def encode(event: Event, position: int = 0) -> Encoded:
     document = {"event_type": event.event_type, "payload": event.payload, "external_id": external_id}
     if event.correlation_id is not None:
         document["correlation_id"] = event.correlation_id
+    if event.customer is not None:
+        document["customer"] = event.customer
     if event.labels is not None:
         document["labels"] = dict(event.labels)
     try:

@@ -50,11 +50,15 @@ class Transport:
         self._session = requests.Session()
 
     def post(self, path: str, body: bytes, deadline: Deadline) -> dict[str, Any]:
+        return self.send("POST", path, body, deadline)
+
+    def send(self, method: str, path: str, body: bytes, deadline: Deadline) -> dict[str, Any]:
         """The JSON document of a successful response; raises a HubError otherwise."""
         while True:
             retry_after = None
             try:
-                response = self._session.post(
+                response = self._session.request(
+                    method,
                     self._url + path,
                     data=body,
                     headers={"Content-Type": "application/json"},

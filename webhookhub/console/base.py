@@ -30,6 +30,7 @@ else:
 __all__ = ["BoundedList", "BoundedPaginator", "ModelAdmin", "NewestFirst", "ReadOnlyAdmin", "with_local_times"]
 
 MAX_LISTED = 10_000
+MAX_TEXT = 200
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
@@ -107,6 +108,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
     # Filters that the URL may contain: indexed columns only, and only values that the column accepts.
     words: Mapping[str, Sequence[str]] = {}
     references: Sequence[str] = ()
+    texts: Sequence[str] = ()
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -130,6 +132,8 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
         return NewestFirst
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        if lookup in self.texts:
+            return len(value) <= MAX_TEXT and value.isprintable()
         return value in self.words.get(lookup, ()) or (lookup in self.references and parse_id(value) is not None)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:

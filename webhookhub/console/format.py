@@ -119,6 +119,7 @@ WAITING_FOR = {
     "paused": gettext_noop("The subscription is switched off: its deliveries wait until it is switched on again."),
     "unverified": gettext_noop("The subscription is not verified: its deliveries wait until it is."),
     "disabled": gettext_noop("The endpoint is disabled: its deliveries wait until it is enabled or verified again."),
+    "customer_disabled": gettext_noop("The customer is disabled: its deliveries wait until it is enabled again."),
     "failing": gettext_noop("The endpoint only fails and is probed now and then: its deliveries wait for a success."),
     "rate_limit": gettext_noop("The endpoint has a rate limit: its deliveries wait for their turn."),
     "busy": gettext_noop("The endpoint is busy: its deliveries wait for their turn."),
@@ -128,6 +129,7 @@ WAITING_SHORT = {
     "paused": gettext_noop("paused"),
     "unverified": gettext_noop("not verified"),
     "disabled": gettext_noop("disabled"),
+    "customer_disabled": gettext_noop("customer disabled"),
 }
 
 

@@ -13,7 +13,7 @@ from deadletters.models import DeadLetter
 from events import lookup
 from events.models import Event
 from sagas.models import Saga
-from subscriptions.models import Subscription
+from subscriptions.models import Customer, Subscription
 from webhookhub.search_terms import parse_error_code, parse_host, parse_id
 from workflows import lookup as workflow_lookup
 from workflows.models import Instance
@@ -30,6 +30,7 @@ class Results:
     deliveries: list[Saga] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
+    customers: list[Customer] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
     workflows: list[Instance] = field(default_factory=list)
 
@@ -51,6 +52,8 @@ def find(term: str, user: Any) -> Results:
     host = host_of(term)
     if host and may("subscriptions.view_subscription"):
         results.subscriptions = _subscriptions(host)
+    if may("subscriptions.view_customer"):
+        results.customers = list(Customer.objects.filter(customer_key=term))
     event_ids = sorted(lookup.find(term), reverse=True)[:MAX_RESULTS]
     if may("events.view_event"):
         results.events = list(Event.objects.filter(id__in=event_ids).defer("payload").order_by("-id"))

@@ -23,21 +23,27 @@ class Role(NamedTuple):
 
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
-    "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
-    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, label_filter, "
-    "disabled_at, created_at, updated_at)"
+    "SELECT (id, customer_key, event_type, callback_url, active, verified, verification_result, verification_at, "
+    "signing_scheme, previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, "
+    "label_filter, disabled_at, customer_disabled_at, created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
-EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, labels, created_at)"
+EVENT_INSERT = (
+    "INSERT (uid, event_type, source, external_id, correlation_id, customer_key, payload, labels, created_at)"
+)
+# The ingest may create customers on the fly.
+CUSTOMER_INSERT = "INSERT (uid, customer_key, name)"
 # Without the generation, which is 0: a trigger creates the later ones.
 SAGA_COLUMNS = (
-    "event_id, subscription_id, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, retry_delays, "
-    "final_error_code, created_at, updated_at"
+    "event_id, subscription_id, customer_key, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, "
+    "retry_delays, final_error_code, created_at, updated_at"
 )
 SAGA_INSERT = f"INSERT ({SAGA_COLUMNS})"
 JOB_INSERT = "INSERT (saga_id, attempt_no, status, lease_until, attempt_at)"
-DEAD_LETTER_INSERT = "INSERT (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot)"
+DEAD_LETTER_INSERT = (
+    "INSERT (saga_id, event_id, subscription_id, customer_key, final_error_code, failed_at, payload_snapshot)"
+)
 REQUEUE_INSERT = (
     "INSERT (dead_letter_id, requested_by, requested_at, reason, request_token, max_retry_limit, base_delay, "
     "retry_delays)"
@@ -56,6 +62,7 @@ HEALTH_ENDED = "recovered_at, recovered_by, disabled_at, disabled_reason, breake
 HUB = {
     "events": "SELECT",
     "routing_inbox": "SELECT",
+    "customers": "SELECT",
     "event_types": "SELECT",
     "event_type_version": "SELECT",
     "subscriptions": "SELECT",
@@ -100,6 +107,7 @@ ROLES = (
         "the API's ingest, and producers that insert events by SQL (a trigger fills the inbox)",
         {
             "events": f"SELECT, {EVENT_INSERT}",
+            "customers": f"SELECT, {CUSTOMER_INSERT}",
             "event_types": "SELECT",
             "event_type_version": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
@@ -171,8 +179,9 @@ ROLES = (
         "requeues dead letters (a trigger creates the new sagas), and requests to send now, abandon or send again",
         {
             **COUNTING,
-            "events": "SELECT (id, correlation_id, event_type, source)",
-            "subscriptions": "SELECT (id, active, verified, disabled_at, max_retry_limit, base_delay, retry_delays)",
+            "events": "SELECT (id, correlation_id, customer_key, event_type, source)",
+            "subscriptions": "SELECT (id, customer_key, active, verified, disabled_at, customer_disabled_at, "
+            "max_retry_limit, base_delay, retry_delays)",
             "webhook_delivery_sagas": "SELECT",
             "dead_letters": "SELECT",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
@@ -191,6 +200,7 @@ ROLES = (
             "api_keys": "SELECT, INSERT, UPDATE",
             "event_types": EDIT,
             "audit_log_entries": "SELECT, INSERT",
+            "customers": "SELECT, INSERT, UPDATE",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",
             # The generation: a person may have a Completed delivery delivered again.

@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.migrations.migration import Migration
 
 from . import vendors
-from .triggers import Trigger, by_migration
+from .triggers import Trigger, declared
+
+REMEDY = "run manage.py create_triggers to create it again"
 
 
 class WrongTrigger(NamedTuple):
     trigger: Trigger
     is_missing: bool
-    remedy: str
+    remedy: str = REMEDY
 
     @property
     def message(self) -> str:
@@ -35,19 +36,25 @@ def wrong_triggers(connection: BaseDatabaseWrapper) -> Iterator[WrongTrigger]:
     if not can_see_triggers(connection):
         return
     stored = {name: _one_line(sql) for name, sql in vendors.triggers(connection).items()}
-    last = {trigger.name: (trigger, migration) for migration, triggers in by_migration() for trigger in triggers}
-    for trigger, migration in last.values():
+    for trigger in declared():
         sql = stored.get(trigger.name)
         if sql != _one_line(trigger.create_sql(connection)):
-            yield WrongTrigger(trigger, sql is None, _remedy(migration))
+            yield WrongTrigger(trigger, sql is None)
 
 
-def _remedy(migration: Migration) -> str:
-    before = next((name for app, name in migration.dependencies if app == migration.app_label), "zero")
-    return (
-        f"stop all processes, then run manage.py migrate {migration.app_label} {before} and manage.py migrate to "
-        "create it again"
-    )
+def create_wrong_triggers(connection: BaseDatabaseWrapper) -> list[str]:
+    """Creates missing and differing triggers again; returns their names.
+
+    With them all triggers of their tables, because a server runs triggers in the order in which they were created.
+    """
+    wrong = [problem.trigger for problem in wrong_triggers(connection)]
+    tables = {trigger.table for trigger in wrong}
+    with connection.cursor() as cursor:
+        for trigger in declared():
+            if trigger.table in tables:
+                cursor.execute(f"DROP TRIGGER IF EXISTS {trigger.name}", None)
+                cursor.execute(trigger.create_sql(connection), None)
+    return [trigger.name for trigger in wrong]
 
 
 def _one_line(sql: str) -> str:

@@ -5,7 +5,7 @@ new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` c
 copies a column to the rows of another table; a `Tally` counts changes.
 
 A migration that changes a trigger replaces it whole (`ReplaceTriggers`), built on the rules of the earlier migration
-(`earlier()`).
+(`earlier()`). One that changes tables does so with `WithTriggersAside`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.migration import Migration
+from django.db.migrations.operations import SeparateDatabaseAndState
 from django.db.migrations.operations.base import Operation
 
 from . import vendors
@@ -283,7 +284,7 @@ class Insert:
 @dataclass(frozen=True)
 class Mirror:
     """After `event` (INSERT or UPDATE) on `table` has set or changed `column`, which is NULL at first, copies it, and
-    `other` with it, to the rows of `into` that have the same `key`."""
+    `other` with it, to the rows of `into` that have the same `key`. `column` may have another name there, `target`."""
 
     name: str
     table: str
@@ -292,11 +293,12 @@ class Mirror:
     key: str
     column: str
     other: str
+    target: str = ""
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         is_insert = self.event == "INSERT"
         when = f"NEW.{self.column} IS NOT NULL" if is_insert else f"NOT ({unchanged(connection, [], [self.column])})"
-        sets = f"{self.column} = NEW.{self.column}, {self.other} = NEW.{self.other}"
+        sets = f"{self.target or self.column} = NEW.{self.column}, {self.other} = NEW.{self.other}"
         statement = f"UPDATE {self.into} SET {sets} WHERE {self.key} = NEW.{self.key}"  # noqa: S608
         return vendors.conditional_trigger(connection, self.name, self.table, self.event, when, statement)
 
@@ -401,6 +403,40 @@ class ReplaceTriggers(CreateTriggers):
 
     def deconstruct(self) -> Any:
         return self.__class__.__name__, [self.triggers, self.before], {}
+
+
+class WithTriggersAside(SeparateDatabaseAndState):
+    """Changes tables. Where an engine copies a table to change it, which drops its triggers and is refused while others
+    refer to it, all triggers are dropped before and created again after it."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        super().__init__(operations, operations)
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        aside = self._drop(schema_editor)
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+        self._create(schema_editor, aside)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        aside = self._drop(schema_editor)
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        self._create(schema_editor, aside)
+
+    def deconstruct(self) -> Any:
+        return self.__class__.__name__, [self.database_operations], {}
+
+    @staticmethod
+    def _drop(schema_editor: Any) -> dict[str, str]:
+        connection = schema_editor.connection
+        aside = vendors.triggers(connection) if vendors.copies_tables(connection) else {}
+        for name in aside:
+            schema_editor.execute(f"DROP TRIGGER {name}", params=None)
+        return aside
+
+    @staticmethod
+    def _create(schema_editor: Any, aside: dict[str, str]) -> None:
+        for sql in aside.values():
+            schema_editor.execute(sql, params=None)
 
 
 def earlier(app: str, name: str) -> Any:

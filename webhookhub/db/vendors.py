@@ -373,6 +373,11 @@ def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
         }
 
 
+def copies_tables(connection: BaseDatabaseWrapper) -> bool:
+    """Whether Django changes a table by copying it, without its triggers."""
+    return not is_server(connection)
+
+
 def same_value(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
     """For numbers, times and enumerations; NULL equals NULL."""
     return f"{one} <=> {other}" if is_server(connection) else f"{one} IS {other}"

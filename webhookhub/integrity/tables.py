@@ -63,6 +63,7 @@ HINTS = {
     "inbox_by_event": ("routing_inbox", "event_id"),
     "subscription_by_type": ("subscriptions", "event_type"),
     "subscription_by_id": ("subscriptions", "id"),
+    "customer_by_key": ("customers", "customer_key"),
     "health_by_url": ("endpoint_health", "callback_url"),
 }
 

@@ -26,6 +26,7 @@ class Command(BaseCommand):
             "--scope", action="append", default=[], metavar="SCOPE", help=f"repeatable: {', '.join(SCOPES)}"
         )
         create.add_argument("--source", help="bind the key to this producer")
+        create.add_argument("--customer", metavar="KEY", help="bind the key to this customer")
         create.add_argument(
             "--network",
             action="append",
@@ -55,18 +56,21 @@ class Command(BaseCommand):
         if options["source"] == "":
             # Most likely an unset variable. A key without a source could read the events of all producers.
             raise CommandError("No key was created: source is empty; name a producer, or omit --source.")
+        if options["customer"] == "":
+            raise CommandError("No key was created: customer is empty; give a customer's key, or omit --customer.")
         try:
             key, text = keys.create(
                 options["name"],
                 options["scope"],
                 by=Operator().get_username(),
                 source=options["source"] or "",
+                customer_key=options["customer"] or "",
                 expires_at=_expiry(options["expires"]),
                 events_per_second=options["rate"],
                 networks=",".join(options["network"]),
             )
         except keys.InvalidKey as error:
-            raise CommandError(f"No key was created: {error}.") from None
+            raise CommandError(f"No key was created: {str(error).replace('customer_key', 'customer')}.") from None
         if options["json"]:
             self._print_json({**_described(key, clock.now()), "key": text})
             return
@@ -82,7 +86,8 @@ class Command(BaseCommand):
         for key in rows:
             line = f"{key['name']}  {key['id']}  {key['state']}  {' '.join(key['scopes'])}"
             source = f"  source {key['source']}" if key["source"] else ""
-            self.stdout.write(f"{line}{source}  last used {key['last_used_at'] or 'never'}")
+            customer = f"  customer {key['customer']}" if key["customer"] else ""
+            self.stdout.write(f"{line}{source}{customer}  last used {key['last_used_at'] or 'never'}")
 
     def _revoke(self, options: dict[str, Any]) -> None:
         key = _find(options["key"])
@@ -121,6 +126,7 @@ def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
         "state": key.state(now),
         "scopes": key.scopes.split(),
         "source": key.source or None,
+        "customer": key.only_customer,
         "networks": key.networks.split(",") if key.networks else None,
         "events_per_second": key.events_per_second,
         "expires_at": _iso(key.expires_at),

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from deadletters.bulk_requeue import MAX_LIMIT, SAMPLE, Cursor, Part, preview, requeue_matching
-from deadletters.filters import ERROR_CODE, EVENT_TYPE, DeadLetterFilter
+from deadletters.filters import CUSTOMER, ERROR_CODE, EVENT_TYPE, DeadLetterFilter
 from deadletters.requeue import InvalidRequeue, WouldWait
 from webhookhub.search_terms import MAX_ID
 from webhookhub.terminal import EXAMPLE, Operator, parse_time, progress, whole_number
@@ -34,6 +34,9 @@ class Command(BaseCommand):
             type=_matching(EVENT_TYPE, "1 to 100 letters, digits, dots, dashes and underscores"),
             help="of events of this type",
         )
+        parser.add_argument(
+            "--customer", type=_matching(CUSTOMER, "the key of a customer"), metavar="KEY", help="of this customer"
+        )
         parser.add_argument("--since", metavar="TIME", help=f"failed at this time or later, such as {EXAMPLE}")
         parser.add_argument("--until", metavar="TIME", help="failed at this time or earlier")
         parser.add_argument(
@@ -56,6 +59,7 @@ class Command(BaseCommand):
             error_code=options["error_code"],
             subscription_id=options["subscription"],
             event_type=options["event_type"],
+            customer=options["customer"],
             since=parse_time("--since", options["since"]),
             until=parse_time("--until", options["until"]),
         )

@@ -20,6 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--source", default=DEFAULT_SOURCE, help="the producer's name")
         parser.add_argument("--external-id", help="the producer's own id: the same id is stored once")
         parser.add_argument("--correlation-id", help="groups the events of one business case")
+        parser.add_argument("--customer", metavar="KEY", help="the customer that the event belongs to")
         parser.add_argument(
             "--label", action="append", default=[], metavar="NAME=VALUE", help="repeatable: a text to filter by"
         )
@@ -33,6 +34,7 @@ class Command(BaseCommand):
                 source=options["source"],
                 external_id=options["external_id"],
                 correlation_id=options["correlation_id"],
+                customer=options["customer"],
                 labels=_labels(options["label"]),
             )
         except (InvalidEvent, EventConflict) as error:

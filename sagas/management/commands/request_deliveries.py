@@ -14,7 +14,7 @@ from webhookhub.search_terms import MAX_ID
 from webhookhub.terminal import EXAMPLE, Operator, parse_time, whole_number
 
 KINDS = {"send-now": SEND_NOW, "abandon": ABANDON, "send-again": SEND_AGAIN}
-CONDITIONS = ("subscription", "event_type", "source", "status", "since", "until")
+CONDITIONS = ("subscription", "event_type", "customer", "source", "status", "since", "until")
 
 
 class Command(BaseCommand):
@@ -28,9 +28,12 @@ class Command(BaseCommand):
         parser.add_argument(
             "--whole-endpoint",
             action="store_true",
-            help="with --subscription: all of the subscriptions with the same callback URL",
+            help="with --subscription: all of the customer's subscriptions with the same callback URL",
         )
         parser.add_argument("--event-type", help="abandon: of events of this type")
+        parser.add_argument(
+            "--customer", type=_shorter_than(100), metavar="KEY", help="abandon: of events of this customer"
+        )
         parser.add_argument("--source", help="abandon: of events of this producer")
         parser.add_argument("--status", choices=OPEN, help="abandon: in this status")
         parser.add_argument("--since", metavar="TIME", help=f"abandon: created since then, such as {EXAMPLE}")
@@ -92,7 +95,9 @@ def _filter(options: dict[str, Any]) -> RequestFilter:
         raise CommandError("--until is before --since.")
     subscription_ids = None
     if options["subscription"] is not None:
-        subscription = Subscription.objects.filter(id=options["subscription"]).only("callback_url").first()
+        subscription = (
+            Subscription.objects.filter(id=options["subscription"]).only("callback_url", "customer_key").first()
+        )
         if subscription is None:
             raise CommandError(f"There is no subscription {options['subscription']}.")
         chosen = requests.of_subscription(subscription, whole_endpoint=options["whole_endpoint"])
@@ -101,6 +106,7 @@ def _filter(options: dict[str, Any]) -> RequestFilter:
         subscription_ids=subscription_ids,
         status=options["status"],
         event_type=options["event_type"],
+        customer=options["customer"],
         source=options["source"],
         since=since,
         until=until,

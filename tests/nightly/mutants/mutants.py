@@ -17,6 +17,7 @@ DATABASE = "tests/conformance/test_database_rules.py"
 STATES = "tests/conformance/test_state_machine.py"
 LOGS = "tests/conformance/test_transition_logs.py"
 REQUESTS = "tests/conformance/test_request_races.py"
+TENANCY = "tests/conformance/test_tenancy.py"
 UNREADABLE = "tests/sagas/test_unreadable_requests.py"
 MATRIX = "tests/webhookhub/db/roles/test_state_machine.py"
 UNCOMMITTED = "tests/conformance/test_uncommitted_evidence.py"
@@ -197,13 +198,32 @@ SCHEMA = [
            'fields=("source", "external_id", "id"), name="uniq_event_source_external"', INTAKE),
     mutant("a saga may wait at its limit", "sagas/migrations/0001_initial.py",
            '("attempt_count__lt", models.F("max_retry_limit")),', '("attempt_count__gte", 0),', DATABASE),
-    mutant("no trigger fills the inbox", "events/migrations/0002_triggers.py",
-           '                Copy(\n                    "trg_event_inbox",\n                    "events",\n'
-           '                    "routing_inbox",\n'
-           '                    [("event_id", "id"), ("event_type", "event_type")],\n                ),\n',
-           "", "tests/events/test_routing.py"),
+    mutant("no trigger fills the inbox", "events/migrations/0005_customers.py",
+           '("customer_key", "customer_key")]),', '("customer_key", "customer_key")], when="1 = 0"),',
+           "tests/events/test_routing.py"),
     mutant("an event without a correlation id", "events/migrations/0002_triggers.py",
-           "                CORRELATION,\n", "", DATABASE),
+           '    "correlation_id",\n    "uid",\n', '    "source",\n    "uid",\n', DATABASE),
+    mutant("the inbox lacks the customer", "events/migrations/0005_customers.py",
+           ', ("customer_key", "customer_key")]),', "]),", TENANCY),
+    mutant("a delivery to another customer", "sagas/migrations/0003_customers.py",
+           "unless_exists=conditions.SAME_CUSTOMER,", 'unless_exists="SELECT 1",', TENANCY),
+    mutant("a delivery with another customer", "sagas/conditions.py",
+           '"AND e.customer_key = NEW.customer_key AND', '"AND', TENANCY),
+    mutant("a dead letter with another customer", "deadletters/migrations/0003_customers.py",
+           '"AND saga.customer_key = NEW.customer_key",', '"",', TENANCY),
+    mutant("a requeue forgets the customer", "deadletters/migrations/0003_customers.py",
+           '("customer_key", "dead.customer_key")', '("customer_key", "\'\'")', TENANCY),
+    mutant("route: a customer gets nothing", "subscriptions/matching.py",
+           "matches += index.get(customer_key, NONE).get(event_type, ())", "pass", TENANCY),
+    mutant("backfill: the events of all customers", "events/backfill.py",
+           "rows = rows.filter(customer_key=of.customer_key)", "pass", TENANCY),
+    mutant("intake: another customer is a repetition", "events/intake.py",
+           'and stored.customer_key == row["customer_key"]', "and True", TENANCY),
+    mutant("a request for an endpoint covers all customers", "sagas/requests.py",
+           "callback_url=subscription.callback_url, customer_key=subscription.customer_key",
+           "callback_url=subscription.callback_url", TENANCY),
+    mutant("the owner of a delivery is not looked up", "sagas/filters.py",
+           "if self.owner is not None and rows:", "if False:", TENANCY),
     mutant("a saga may be created in any state", "sagas/migrations/0002_triggers.py",
            "when=f\"NEW.status <> '{PENDING}' OR NEW.attempt_count <> 0 OR NEW.abandoned_by_id IS NOT NULL\",",
            NEVER, STATES),

@@ -59,6 +59,8 @@ class ScriptedHub:
                 self.end_headers()
                 self.wfile.write(text)
 
+            do_PUT = do_POST
+
             def log_message(self, *arguments: Any) -> None:
                 pass
 

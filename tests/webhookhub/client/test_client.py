@@ -63,6 +63,21 @@ def test_an_event_is_sent_with_its_key_and_fields():
     }
 
 
+def test_an_event_and_a_put_name_their_customer():
+    with ScriptedHub(respond=stored) as hub, client(hub) as producer:
+        producer.publish("order.created", {}, customer="acme")
+        producer.publish_many([Event("order.created", {}, customer="globex")])
+    with ScriptedHub(Response(200, {"key": "a:b"})) as second, client(second) as producer:
+        producer.put_customer("a:b", "Acme")
+        producer.put_customer("a:b")
+    assert hub.requests[0].document["customer"] == "acme"
+    assert hub.requests[1].document["events"][0]["customer"] == "globex"
+    assert [(request.path, request.document) for request in second.requests] == [
+        ("/api/v1/customers/a%3Ab", {"name": "Acme"}),
+        ("/api/v1/customers/a%3Ab", {}),
+    ]
+
+
 def test_a_netrc_file_does_not_replace_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password else\n")

@@ -291,6 +291,19 @@ PENDING, RETRY, IN_PROGRESS = "status = 'Pending'", "status = 'PendingRetry'", "
 COMPLETED, DEAD = "status = 'Completed'", "status = 'DeadLettered'"
 LEASED, ANY = "status = 'Leased'", "1 = 1"
 
+
+def crossing() -> int:
+    """A delivery to the subscription of a customer that is not the event's."""
+    other = copy(SUBSCRIPTIONS, "verified = 1", callback_url="'https://example.com/'", customer_key="'globex'")
+    return copy(SAGAS, COMPLETED, subscription_id=str(other))
+
+
+def inbox_row_of_another_customer() -> int:
+    event = int(value(f"SELECT MIN(event_id) FROM {INBOX}"))
+    execute(f"UPDATE {INBOX} SET customer_key = 'acme' WHERE event_id = {event}")
+    return event
+
+
 PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "an event that is not routed": ("inbox", never_routed),
     "an inbox row of no event": ("inbox", inbox_row_of_no_event),
@@ -302,6 +315,22 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         lambda: update(SUBSCRIPTIONS, "verified = 1", f"disabled_at = {PAST}"),
     ),
     "a disabled endpoint with an enabled subscription": ("disabled", only_the_endpoint_is_disabled),
+    "a delivery to another customer": ("customers", crossing),
+    "a delivery with another customer": ("customers", lambda: update(SAGAS, COMPLETED, "customer_key = 'acme'")),
+    "a dead letter with another customer": (
+        "dead-letter-customers",
+        lambda: update(LETTERS, ANY, "customer_key = 'acme'"),
+    ),
+    "an inbox row with another customer": ("inbox-customers", inbox_row_of_another_customer),
+    "a subscription of no customer": (
+        "subscription-customers",
+        lambda: update(SUBSCRIPTIONS, ANY, "customer_key = 'nobody'"),
+    ),
+    "a subscription disabled without its customer": (
+        "subscription-customers",
+        lambda: update(SUBSCRIPTIONS, ANY, f"customer_disabled_at = {PAST}"),
+    ),
+    "an event of no customer": ("event-customers", lambda: update(EVENTS, ANY, "customer_key = 'nobody'")),
     "two sagas of a generation": ("one-saga", lambda: copy(SAGAS, COMPLETED)),
     "a generation left out": ("generations", lambda: update(SAGAS, "generation = 2", "generation = 3")),
     "a generation after a success": ("generations", predecessor_completed),

@@ -44,7 +44,7 @@ def test_a_trigger_with_another_body_is_named():
         execute("DROP TRIGGER trg_job_changed")
     assert {name: keys(result) for name, result in found.items()} == {"triggers": ["trg_job_changed"]}
     assert "differs from the migrations' trigger" in str(found["triggers"].first[0])
-    assert "manage.py migrate jobs 0001_initial" in str(found["triggers"].first[0])
+    assert "manage.py create_triggers" in str(found["triggers"].first[0])
 
 
 def test_each_trigger_is_named_where_all_are_missing():

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from webhookhub.integrity.check import Check
 
-from . import attempts, deadletters, deliveries, processes, ready_work, references, requests, schema, workflows
+from . import (
+    attempts,
+    customers,
+    deadletters,
+    deliveries,
+    processes,
+    ready_work,
+    references,
+    requests,
+    schema,
+    workflows,
+)
 
 ALL: tuple[Check, ...] = (
     *schema.CHECKS,
     *deliveries.CHECKS,
+    *customers.CHECKS,
     *attempts.CHECKS,
     *deadletters.CHECKS,
     *requests.CHECKS,

@@ -38,8 +38,8 @@ CHECKS = (
     RowCheck(
         name="deliveries",
         invariant=(
-            "A routed event has a saga for each subscription to its type that was active, verified and not disabled "
-            "before it, whose filter accepts it, and that has not changed since."
+            "A routed event has a saga for each subscription to its type, of its customer or for all customers, that "
+            "was active, verified and not disabled before it, whose filter accepts it, and that has not changed since."
         ),
         table=EVENTS,
         # It is unknown what the router saw of a subscription that changed later. Well before, because the router's
@@ -51,7 +51,8 @@ CHECKS = (
                 ON s.event_id = e.id AND s.subscription_id = u.id AND s.generation = 0
             LEFT JOIN routing_inbox i {inbox_by_event} ON i.event_id = e.id
             WHERE {in_batch} AND e.created_at < %(before)s AND u.active = 1 AND u.verified = 1
-                AND u.disabled_at IS NULL
+                AND u.disabled_at IS NULL AND u.customer_disabled_at IS NULL
+                AND u.customer_key IN ('', e.customer_key)
                 AND u.updated_at < {well_before} AND u.verification_at < {well_before}
                 AND s.id IS NULL AND i.event_id IS NULL
         """,

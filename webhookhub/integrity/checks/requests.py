@@ -69,6 +69,8 @@ CONDITIONS = {
     "subscription_ids": _are_numbers,
     "status": _is_text,
     "event_type": _is_text,
+    "customer": _is_text,
+    "owner": _is_text,
     "source": _is_text,
     "since": _is_time,
     "until": _is_time,

@@ -44,7 +44,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from events.intake import publish
     from events.models import EventType
     from sagas.models import ABANDON, DeliveryRequest
-    from subscriptions.models import EndpointHealth, EndpointRate
+    from subscriptions.models import Customer, EndpointHealth, EndpointRate
     from webhookhub.accounts.models import Allowance, Identity, RecoveryCode, SecondFactor
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
@@ -67,6 +67,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     Counter.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
+    Customer.objects.create(customer_key="acme")
     EventType.objects.create(name="order.created")  # a trigger adds the version
     EndpointRate.objects.create(callback_url="https://a.example/", free_at=clock.now())
     tracker = workflows.tracked()
