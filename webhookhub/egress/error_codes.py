@@ -17,6 +17,12 @@ CONNECTION_LOST = "connection_lost"
 LEASE_EXPIRED = "lease_expired"
 SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
+PROXY_UNREACHABLE = "proxy_unreachable"
+PROXY_TLS_ERROR = "proxy_tls_error"
+PROXY_AUTH_ERROR = "proxy_auth_error"
+PROXY_REFUSED = "proxy_refused"
+PROXY_TIMEOUT = "proxy_timeout"
+PROXY_ERROR = "proxy_error"
 ABANDONED = "abandoned"
 
 MEANING = {
@@ -32,6 +38,12 @@ MEANING = {
     LEASE_EXPIRED: _("too many workers stopped while sending this attempt"),
     SIGNING_ERROR: _("the request could not be signed: no encryption key decrypts the stored secret"),
     INVALID_REQUEST: _("the stored URL or headers are not valid"),
+    PROXY_UNREACHABLE: _("the hub could not connect to its forward proxy"),
+    PROXY_TLS_ERROR: _("the certificate or TLS version of the hub's forward proxy was not accepted"),
+    PROXY_AUTH_ERROR: _("the hub's forward proxy did not accept the hub's user name and password"),
+    PROXY_REFUSED: _("the hub's forward proxy did not connect to the endpoint"),
+    PROXY_TIMEOUT: _("the hub's forward proxy did not connect to the endpoint in time"),
+    PROXY_ERROR: _("the hub's forward proxy closed the connection without a response"),
     ABANDONED: _("a person has abandoned the delivery"),
 }
 
