@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Path, Query, Status
 
 from events.backfill import NotRoutable, Position, backfill
-from subscriptions import health, sample_delivery, secrets, services, verification
+from subscriptions import credential_services, health, sample_delivery, secrets, services, verification
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
@@ -28,6 +28,8 @@ from .schemas.endpoints import EndpointOut
 from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
+    ClientCertificateIn,
+    ClientCertificateOut,
     EnableIn,
     RotateIn,
     SubscriptionChange,
@@ -50,6 +52,8 @@ resource = Resource(
 )
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
+# Fields of a response that are not columns, or are shown in another form.
+COMPUTED = {"base_delay", "header_names", "client_certificate", "disabled_reason"}
 # Fields that null resets to the hub's default, or to none.
 NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit"}
 
@@ -111,6 +115,29 @@ def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSec
     except secrets.RotationRefused as error:
         raise Problem(409, f"Nothing was changed: {error}.") from None
     return _with_secret(subscription, secret)
+
+
+@resource.post(
+    "/{subscription_id}/set-client-certificate",
+    SubscriptionOut,
+    "Set the client certificate",
+    *(404, 409),
+    body=ClientCertificateIn,
+)
+def set_client_certificate(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """The hub shows it to the endpoint with each request. It replaces an earlier one."""
+    body = parsing.read(request, ClientCertificateIn)
+    subscription = _subscription(subscription_id)
+    _stored(lambda: credential_services.set_certificate(subscription, body.certificate, body.private_key))
+    return _described(request, subscription)
+
+
+@resource.post("/{subscription_id}/remove-client-certificate", SubscriptionOut, "Remove the client certificate", 404)
+def remove_client_certificate(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """Nothing changes if there is none."""
+    subscription = _subscription(subscription_id)
+    credential_services.remove_certificate(subscription)
+    return _described(request, subscription)
 
 
 @resource.post("/{subscription_id}/verify", VerificationOut, "Verify the endpoint", 404)
@@ -194,7 +221,7 @@ def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSec
 
 
 def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
-    columns = SubscriptionOut.model_fields.keys() - {"base_delay", "header_names", "disabled_reason"}
+    columns = SubscriptionOut.model_fields.keys() - COMPUTED
     delay = subscription.base_delay
     if reasons is None:
         reasons = _disabled_reasons([subscription])
@@ -203,8 +230,23 @@ def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None
         "base_delay": None if delay is None else delay.total_seconds(),
         "verification_result": verification.describe(subscription.verification_result),
         "header_names": services.header_names(subscription),
+        "client_certificate": _certificate(subscription),
         "disabled_reason": health.describe(reasons.get(subscription.callback_url, "")) or None,
     }
+
+
+def _certificate(subscription: Subscription) -> ClientCertificateOut | None:
+    facts = credential_services.certificate_facts(subscription)
+    return facts and ClientCertificateOut(**facts._asdict(), expires_soon=facts.expires_soon(clock.now()))
+
+
+def _stored(store: Callable[[], object]) -> None:
+    try:
+        store()
+    except credential_services.InvalidCredentials as error:
+        raise Problem(422, str(error), list(error.errors.items())) from None
+    except UnsuitableDatabase as error:
+        raise Problem(409, f"Nothing was stored: {error}.") from None
 
 
 def _columns(fields: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from webhookhub.auditlog.admin import Audited
 from webhookhub.auditlog.record import record
 from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, with_local_times
 from webhookhub.console.format import NOTHING
+from webhookhub.db import clock
 from webhookhub.search_terms import parse_host
 
 from . import secrets, views
@@ -56,6 +57,17 @@ URL_WITHOUT_QUERY = Case(
 )
 
 
+class CertificateFilter(admin.SimpleListFilter):
+    title = _("client certificate")
+    parameter_name = "certificate"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("expiring", _("expired, or expires within 30 days"))]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.with_expiring_certificate(clock.now()) if self.value() == "expiring" else queryset
+
+
 @admin.register(Subscription)
 class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
@@ -63,10 +75,10 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
         Subscription, ("id", "event_type", "shown_url", "active", "verified", "enabled", "description", "updated_at")
     )
     list_display_links = ("id", "event_type")
-    list_filter = ("active", "verified")
+    list_filter = ("active", "verified", CertificateFilter)
     ordering = ("-id",)
     # A filter on a hidden column would allow to guess its value letter by letter.
-    lookups = ("active__exact", "verified__exact")
+    lookups = ("active__exact", "verified__exact", CertificateFilter.parameter_name)
     search_fields = ("event_type", "url_without_query", "description")
     empty_value_display = NOTHING
     paginator = BoundedPaginator

@@ -16,6 +16,7 @@ from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import MASK
 
 from . import headers, services
+from .client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
 from .models import Subscription
 
 RETRY_LIMIT_ERROR = _("The retry limit is a whole number from 1 to 1000, or empty.")
@@ -109,6 +110,11 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
                 services.check_headers_fit_host(self.instance, values)
             except services.InvalidSubscription as error:
                 self.add_error("headers", error.errors["headers"])
+        if self.instance.pk and "callback_url" not in self.errors:
+            try:
+                services.check_credentials_fit_host(self.instance, values)
+            except services.InvalidSubscription as error:
+                self.add_error("callback_url", error.errors["callback_url"])
         return super().clean()
 
     def values(self) -> dict[str, Any]:
@@ -139,3 +145,25 @@ class ReasonForm(forms.Form):
 
 class OptionalReasonForm(forms.Form):
     reason = ReasonField(required=False)
+
+
+class PemField(forms.CharField):
+    widget = forms.Textarea(attrs={"rows": 6, "spellcheck": "false", "autocomplete": "off", "class": "hub-pem"})
+
+
+class ClientCertificateForm(ReasonForm):
+    """The private key is never sent back to the page."""
+
+    certificate = PemField(
+        label=_("Certificate"),
+        max_length=MAX_CERTIFICATE_LENGTH,
+        help_text=_("In PEM form, followed by the certificates of its issuers."),
+        error_messages={"required": _("Enter the certificate.")},
+    )
+    private_key = PemField(
+        label=_("Private key"),
+        max_length=MAX_KEY_LENGTH,
+        help_text=_("In PEM form, without a password. Stored encrypted and not shown again."),
+        error_messages={"required": _("Enter the private key.")},
+    )
+    field_order = ("certificate", "private_key", "reason")

@@ -18,7 +18,7 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record, url_without_query
 from webhookhub.db.errors import Kind, kind_of
 
-from . import headers
+from . import credential_services, headers
 from .models import Subscription
 
 HEADERS = "headers"
@@ -78,6 +78,7 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         if seen is not None and seen != version(stored):
             raise ChangedSince
         check_headers_fit_host(stored, values)
+        check_credentials_fit_host(stored, values)
         columns = _assign(subscription, values)
         # An earlier release may have stored values that are invalid today; they must not block other changes.
         _validate(subscription, only=columns)
@@ -115,6 +116,14 @@ def check_headers_fit_host(stored: Subscription, values: Mapping[str, Any]) -> N
     if not same_host:
         raise InvalidSubscription(
             {HEADERS: _("The stored headers were meant for the old host: set new headers, or remove them.")}
+        )
+
+
+def check_credentials_fit_host(stored: Subscription, values: Mapping[str, Any]) -> None:
+    """Raise InvalidSubscription if another host would get the stored credentials."""
+    if not credential_services.fit_host(stored, values.get("callback_url")):
+        raise InvalidSubscription(
+            {"callback_url": _("The stored credentials were meant for the old host: remove them first.")}
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,14 +18,16 @@ from webhookhub.auditlog.context import because
 from webhookhub.conf import hub
 from webhookhub.console import format
 from webhookhub.console.error_pages import require_post
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress import error_codes
 
-from . import health, sample_delivery, secrets, services, verification
-from .forms import OptionalReasonForm, ReasonForm
+from . import credential_services, health, sample_delivery, secrets, services, verification
+from .forms import ClientCertificateForm, OptionalReasonForm, ReasonForm
 from .models import Subscription
 
 MAY_VERIFY = "subscriptions.verify_subscription"
 MAY_ROTATE = "subscriptions.reveal_secret"
+MAY_CHANGE_CREDENTIALS = "subscriptions.change_credentials"
 MAY_CHANGE = "subscriptions.change_subscription"
 View = Callable[..., HttpResponse]
 
@@ -131,6 +134,45 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     return _page(request, "rotate", subscription, _("Replace a signing secret"), **context)
 
 
+def client_certificate(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET shows what is stored and asks for a new one, POST stores it."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = ClientCertificateForm(request.POST or None)
+    if form.is_valid():
+        values = form.cleaned_data
+        with _reported(form), because(values["reason"]):
+            credential_services.set_certificate(subscription, values["certificate"], values["private_key"])
+            messages.success(request, _("Stored: the hub shows this certificate to the endpoint."))
+            return _to_subscription(subscription)
+    if form.is_bound:
+        form.data = {**form.data.dict(), "private_key": ""}  # not even back to its sender
+    return _page(request, "client_certificate", subscription, _("Client certificate"), form=form)
+
+
+def remove_client_certificate(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET asks for the reason, POST removes. Safe to repeat."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = ReasonForm(request.POST or None)
+    if not form.is_valid():
+        return _page(request, "remove_credentials", subscription, _("Remove a client certificate"), form=form)
+    with because(form.cleaned_data["reason"]):
+        credential_services.remove_certificate(subscription)
+    messages.success(request, _("Removed: the hub shows no certificate to the endpoint."))
+    return _to_subscription(subscription)
+
+
+@contextmanager
+def _reported(form: ClientCertificateForm) -> Iterator[None]:
+    """Errors of the credentials become errors of the form."""
+    try:
+        yield
+    except credential_services.InvalidCredentials as error:
+        for field, text in error.errors.items():
+            form.add_error(field, text)
+    except UnsuitableDatabase as error:
+        form.add_error(None, _("Nothing was stored: %(error)s.") % {"error": error})
+
+
 pause, resume = partial(set_active, active=False), partial(set_active, active=True)
 VIEWS: dict[str, View] = {
     "verify": verify,
@@ -139,6 +181,8 @@ VIEWS: dict[str, View] = {
     "pause": pause,
     "resume": resume,
     "enable": enable,
+    "client_certificate": client_certificate,
+    "remove_client_certificate": remove_client_certificate,
 }
 
 

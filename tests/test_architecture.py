@@ -134,6 +134,8 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.requests",
         "sagas.transitions",
         "sagas.waiting",
+        "subscriptions.client_certificates",
+        "subscriptions.credential_services",
         "subscriptions.health",
         "subscriptions.models",
         "subscriptions.secrets",

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
 from events.backfill import MAX_EVENTS
+from subscriptions.client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 from webhookhub.validators import REASON_LENGTH
 
@@ -75,6 +76,27 @@ class SubscriptionChange(Body):
     headers: Headers | None = Field(None, description="Replaces all headers; {} removes them.")
 
 
+class ClientCertificateOut(BaseModel):
+    """The private key and the certificate itself are not shown."""
+
+    subject: str
+    issuer: str
+    expires_at: datetime
+    expires_soon: bool = Field(description="Whether it expires within 30 days, or has expired.")
+    fingerprint: str = Field(description="SHA-256.")
+
+
+class ClientCertificateIn(Body):
+    certificate: str = Field(
+        min_length=1,
+        max_length=MAX_CERTIFICATE_LENGTH,
+        description="In PEM form, followed by the certificates of its issuers.",
+    )
+    private_key: str = Field(
+        min_length=1, max_length=MAX_KEY_LENGTH, description="In PEM form, not encrypted. It is not shown again."
+    )
+
+
 class SubscriptionOut(BaseModel):
     id: int
     event_type: str
@@ -95,6 +117,7 @@ class SubscriptionOut(BaseModel):
     retry_delays: list[int] | None
     rate_limit: int | None
     header_names: list[str]
+    client_certificate: ClientCertificateOut | None
     created_at: datetime
     updated_at: datetime
 

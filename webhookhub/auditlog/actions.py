@@ -22,6 +22,8 @@ VERIFY = "subscription.verify"
 TEST = "subscription.test"
 ROTATE = "subscription.rotate_secret"
 REVEAL = "subscription.reveal_secret"
+SET_CERTIFICATE = "subscription.set_client_certificate"
+REMOVE_CERTIFICATE = "subscription.remove_client_certificate"
 REENCRYPT = "subscription.reencrypt"
 BACKFILL = "subscription.backfill"
 CREATE_KEY = "apikey.create"
@@ -55,6 +57,8 @@ ACTIONS = {
     TEST: _("sent a test event"),
     ROTATE: _("replaced a signing secret"),
     REVEAL: _("viewed a signing secret"),
+    SET_CERTIFICATE: _("set a client certificate"),
+    REMOVE_CERTIFICATE: _("removed a client certificate"),
     REENCRYPT: _("re-encrypted the stored secrets"),
     BACKFILL: _("delivered past events"),
     CREATE_KEY: _("created an API key"),

@@ -43,16 +43,19 @@ class Engine(Generic[T]):
         resolver: Resolver | None = None,
         *,
         max_lookup_seconds: float | None = None,
+        trace: bool = False,
         started: Callable[[T], object] = lambda tag: None,
     ) -> None:
         """A request whose name is not resolved after `max_lookup_seconds` is withdrawn.
 
+        With `trace`, the cause of a lost connection is found at the first request.
         `started` is called with the tag of each request that is not withdrawn any more: it gets a response.
         """
         self.concurrency = concurrency
         self._resolver = resolver or dns.SHARED
         self._settings = settings or hub()
         self._started = started
+        self._trace = trace
         self._watchdog = Watchdog()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
@@ -220,7 +223,7 @@ class Engine(Generic[T]):
         if host.refusal is not None:
             self._fail_unsent(tag, host, since, host.refusal)
             return
-        transfer = self._idle.pop() if self._idle else Transfer[T](self._settings, self._watchdog, self._proxy)
+        transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             transfer.load(tag, request, host, since)
         except (pycurl.error, ValueError):
@@ -234,6 +237,9 @@ class Engine(Generic[T]):
         self._cautious += transfer.cautious
         self._running[transfer.handle] = transfer
         self._multi.add_handle(transfer.handle)
+
+    def _new_transfer(self) -> Transfer[T]:
+        return Transfer(self._settings, self._watchdog, self._proxy, trace=self._trace)
 
     def _start_resolved(self) -> None:
         now = time.monotonic()
@@ -367,7 +373,7 @@ def send(request: Request, settings: HubSettings | None = None, resolver: Resolv
     """Send one request and wait for its response, to verify or test an endpoint."""
     settings = settings or hub()
     seconds = settings.connect_timeout.total_seconds()
-    engine: Engine[None] = Engine(1, settings, resolver, max_lookup_seconds=seconds)
+    engine: Engine[None] = Engine(1, settings, resolver, max_lookup_seconds=seconds, trace=True)
     started = time.monotonic()
     try:
         engine.submit(None, request)

@@ -17,6 +17,9 @@ CONNECTION_LOST = "connection_lost"
 LEASE_EXPIRED = "lease_expired"
 SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
+CLIENT_CERTIFICATE_REQUIRED = "client_certificate_required"
+CLIENT_CERTIFICATE_REFUSED = "client_certificate_refused"
+CREDENTIALS_ERROR = "credentials_error"
 PROXY_UNREACHABLE = "proxy_unreachable"
 PROXY_TLS_ERROR = "proxy_tls_error"
 PROXY_AUTH_ERROR = "proxy_auth_error"
@@ -38,6 +41,9 @@ MEANING = {
     LEASE_EXPIRED: _("too many workers stopped while sending this attempt"),
     SIGNING_ERROR: _("the request could not be signed: no encryption key decrypts the stored secret"),
     INVALID_REQUEST: _("the stored URL or headers are not valid"),
+    CLIENT_CERTIFICATE_REQUIRED: _("the endpoint requires a client certificate, and the subscription has none"),
+    CLIENT_CERTIFICATE_REFUSED: _("the endpoint did not accept the subscription's client certificate"),
+    CREDENTIALS_ERROR: _("the stored client certificate cannot be decrypted or used"),
     PROXY_UNREACHABLE: _("the hub could not connect to its forward proxy"),
     PROXY_TLS_ERROR: _("the certificate or TLS version of the hub's forward proxy was not accepted"),
     PROXY_AUTH_ERROR: _("the hub's forward proxy did not accept the hub's user name and password"),

@@ -104,6 +104,8 @@ class Host(Generic[T]):
     proxy_backoff: Backoff = field(default_factory=Backoff)
     # The monotonic time before which every request gets a new connection.
     reuse_at: float = 0.0
+    # The connection of the last request was lost, for a reason that the next one may find.
+    lost: bool = False
     # Requests that may be in flight at once.
     limit: int = field(init=False)
     _milliseconds: int = SLOW_MILLISECONDS
@@ -144,6 +146,7 @@ class Host(Generic[T]):
 
     def note_response(self, response: Response) -> None:
         self._milliseconds = response.duration_ms
+        self.lost = response.error_code in (error_codes.CONNECTION_LOST, error_codes.CLIENT_CERTIFICATE_REQUIRED)
         if response.error_code == error_codes.CONNECTION_LOST:
             self._note_loss(time.monotonic())
         if response.duration_ms > SLOW_MILLISECONDS:

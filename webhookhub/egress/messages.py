@@ -9,10 +9,21 @@ SNIPPET_LENGTH = 1000
 
 
 # Tuples and not dataclasses: each delivery creates one of each, and a tuple takes half the time.
+class ClientCertificate(NamedTuple):
+    """A certificate with those of its issuers, and its private key, in PEM form."""
+
+    chain: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "ClientCertificate(…)"
+
+
 class Request(NamedTuple):
     url: str
     headers: Sequence[str]
     body: bytes
+    certificate: ClientCertificate | None = None
 
 
 class Response(NamedTuple):

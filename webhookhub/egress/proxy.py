@@ -1,8 +1,8 @@
 """The forward proxy: whom its failures are due to, and when it is tried again.
 
 A failure of the proxy itself uses up no attempt. Some of its responses may as well be due to the endpoint, because the
-proxy could not connect to it. They count as the endpoint's failures if the proxy has connected to another host since the
-first of them. If it has not, they count after an hour: otherwise the deliveries to a dead endpoint might never end.
+proxy could not connect to it. They count as the endpoint's failures if the proxy has connected to another host since
+the first of them. If it has not, they count after an hour: otherwise the deliveries to a dead endpoint might never end.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from . import error_codes, libcurl, proxy
 from .addresses import may_reach_text
 from .dns import Answer
 from .hosts import Host
-from .messages import Request, Response
+from .messages import ClientCertificate, Request, Response
 from .proxy import Proxy
 from .watchdog import Watchdog
 
@@ -44,8 +44,12 @@ RETRY_AFTER = re.compile(rb"^retry-after:([^\r\n]*)", re.IGNORECASE | re.MULTILI
 class Transfer(Generic[T]):
     """A libcurl handle with its constant options, and the state of its current transfer. Reused for the next one."""
 
-    def __init__(self, settings: HubSettings, watchdog: Watchdog, proxy: Proxy[T] | None = None) -> None:
+    def __init__(
+        self, settings: HubSettings, watchdog: Watchdog, proxy: Proxy[T] | None = None, *, trace: bool = False
+    ) -> None:
+        """With `trace`, it looks for the cause of every lost connection, and not only of the second."""
         self.handle = pycurl.Curl()
+        self._trace_all = trace
         self._proxy = proxy
         self._tunnel = ""
         self._watchdog = watchdog
@@ -61,6 +65,9 @@ class Transfer(Generic[T]):
         self._connect_seconds = settings.connect_timeout.total_seconds()
         self._default_timeouts = True
         self._own_connection = False
+        self._certificate: ClientCertificate | None = None
+        self._certificate_requested = False
+        self._traced = False
         for option, value in [
             (pycurl.PROTOCOLS, pycurl.PROTO_HTTPS),
             (pycurl.POST, 1),
@@ -84,6 +91,7 @@ class Transfer(Generic[T]):
             (pycurl.OPENSOCKETFUNCTION, self._on_socket),
             (pycurl.READFUNCTION, self.request_body.read),
             (pycurl.WRITEFUNCTION, self._write),
+            (pycurl.DEBUGFUNCTION, self._on_trace),  # called while VERBOSE is on
             # Not a Python function: a call per header line cost as much as signing. libcurl itself limits headers to
             # 300 KB (webhookhub.E003 requires such a version).
             (pycurl.HEADERFUNCTION, self.headers.write),
@@ -141,6 +149,13 @@ class Transfer(Generic[T]):
         set_option(pycurl.HTTPHEADER, ["Expect:", *request.headers])
         BytesIO.__init__(self.request_body, request.body)  # replaces the content without copying it
         set_option(pycurl.POSTFIELDSIZE, len(request.body))
+        if request.certificate is not self._certificate:
+            self._set_certificate(request.certificate)
+        self._certificate_requested = False
+        # Not always: it takes about as long as signing.
+        if (trace := self._trace_all or host.lost or request.certificate is not None) != self._traced:
+            self._traced = trace
+            set_option(pycurl.VERBOSE, trace)
         if (since < host.reuse_at) != self._own_connection:
             self._own_connection = not self._own_connection
             set_option(pycurl.FRESH_CONNECT, self._own_connection)
@@ -156,6 +171,16 @@ class Transfer(Generic[T]):
         elif not self._default_timeouts:
             self._set_timeouts(self._request_seconds, self._connect_seconds)
             self._default_timeouts = True
+
+    def _set_certificate(self, certificate: ClientCertificate | None) -> None:
+        """libcurl reuses neither connections nor TLS sessions of another certificate."""
+        self._certificate = None
+        for option in (pycurl.SSLCERT_BLOB, pycurl.SSLKEY_BLOB):
+            self.handle.unsetopt(option)
+        if certificate is not None:
+            self.handle.setopt(pycurl.SSLCERT_BLOB, certificate.chain)
+            self.handle.setopt(pycurl.SSLKEY_BLOB, certificate.key)
+        self._certificate = certificate
 
     def extend(self) -> None:
         """Extend the timeouts after a gap between polls, which is not the endpoint's fault."""
@@ -218,7 +243,18 @@ class Transfer(Generic[T]):
             return error_codes.http_code(status) if status else error_codes.PROTOCOL_ERROR
         if self.blocked and curl_code in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
             return error_codes.BLOCKED_ADDRESS
-        return libcurl.error_code(curl_code, self.handle.errstr())
+        message = self.handle.errstr()
+        code = libcurl.client_certificate_code(
+            curl_code,
+            message,
+            sent=self._certificate is not None,
+            requested=self._certificate_requested and not headers,
+        )
+        return code or libcurl.error_code(curl_code, message)
+
+    def _on_trace(self, kind: int, text: bytes) -> None:
+        if kind == pycurl.INFOTYPE_TEXT and libcurl.REQUEST_FOR_CERTIFICATE in text:
+            self._certificate_requested = True
 
     def _write(self, chunk: bytes) -> int:
         """Returns less than the chunk's length to end the transfer.

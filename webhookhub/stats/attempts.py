@@ -30,6 +30,8 @@ CONNECTION_CODES = {
     error_codes.TLS_ERROR,
     error_codes.CONNECTION_LOST,
     error_codes.PROTOCOL_ERROR,
+    error_codes.CLIENT_CERTIFICATE_REQUIRED,
+    error_codes.CLIENT_CERTIFICATE_REFUSED,
     error_codes.PROXY_REFUSED,
     error_codes.PROXY_TIMEOUT,
     error_codes.PROXY_ERROR,

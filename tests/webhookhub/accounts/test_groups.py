@@ -42,6 +42,7 @@ EXPECTED = {
         "change_subscription",
         "verify_subscription",
         "reveal_secret",
+        "change_credentials",
     },
 }
 NAME = "deadletters_deadletter"
