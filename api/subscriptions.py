@@ -11,6 +11,7 @@ from ninja import Path, Query, Status
 
 from events.backfill import NotRoutable, Position, backfill
 from subscriptions import credential_services, health, sample_delivery, secrets, services, verification
+from subscriptions.credentials import InvalidCredentials, OAuth2Client
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
@@ -31,6 +32,8 @@ from .schemas.subscriptions import (
     ClientCertificateIn,
     ClientCertificateOut,
     EnableIn,
+    OAuth2ClientIn,
+    OAuth2ClientOut,
     RotateIn,
     SubscriptionChange,
     SubscriptionFilters,
@@ -53,7 +56,7 @@ resource = Resource(
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
 # Fields of a response that are not columns, or are shown in another form.
-COMPUTED = {"base_delay", "header_names", "client_certificate", "disabled_reason"}
+COMPUTED = {"base_delay", "header_names", "client_certificate", "oauth2_client", "disabled_reason"}
 # Fields that null resets to the hub's default, or to none.
 NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit"}
 
@@ -137,6 +140,25 @@ def remove_client_certificate(request: HttpRequest, subscription_id: PathId) -> 
     """Nothing changes if there is none."""
     subscription = _subscription(subscription_id)
     credential_services.remove_certificate(subscription)
+    return _described(request, subscription)
+
+
+@resource.post(
+    "/{subscription_id}/set-oauth2-client", SubscriptionOut, "Set the OAuth2 client", *(404, 409), body=OAuth2ClientIn
+)
+def set_oauth2_client(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """The hub gets tokens with it (client credentials) and sends them to the endpoint. It replaces an earlier one."""
+    client = OAuth2Client(**parsing.read(request, OAuth2ClientIn).model_dump())
+    subscription = _subscription(subscription_id)
+    _stored(lambda: credential_services.set_oauth2(subscription, client))
+    return _described(request, subscription)
+
+
+@resource.post("/{subscription_id}/remove-oauth2-client", SubscriptionOut, "Remove the OAuth2 client", 404)
+def remove_oauth2_client(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """Nothing changes if there is none."""
+    subscription = _subscription(subscription_id)
+    credential_services.remove_oauth2(subscription)
     return _described(request, subscription)
 
 
@@ -231,6 +253,7 @@ def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None
         "verification_result": verification.describe(subscription.verification_result),
         "header_names": services.header_names(subscription),
         "client_certificate": _certificate(subscription),
+        "oauth2_client": _oauth2_client(subscription),
         "disabled_reason": health.describe(reasons.get(subscription.callback_url, "")) or None,
     }
 
@@ -240,10 +263,15 @@ def _certificate(subscription: Subscription) -> ClientCertificateOut | None:
     return facts and ClientCertificateOut(**facts._asdict(), expires_soon=facts.expires_soon(clock.now()))
 
 
+def _oauth2_client(subscription: Subscription) -> OAuth2ClientOut | None:
+    client = credential_services.shown_oauth2(subscription)
+    return client and OAuth2ClientOut(**client._asdict())
+
+
 def _stored(store: Callable[[], object]) -> None:
     try:
         store()
-    except credential_services.InvalidCredentials as error:
+    except InvalidCredentials as error:
         raise Problem(422, str(error), list(error.errors.items())) from None
     except UnsuitableDatabase as error:
         raise Problem(409, f"Nothing was stored: {error}.") from None

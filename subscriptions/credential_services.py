@@ -10,21 +10,14 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from webhookhub.auditlog import actions
-from webhookhub.auditlog.record import record
+from webhookhub.auditlog.record import record, url_without_query
 from webhookhub.db import clock
+from webhookhub.egress.urls import masked
 
-from . import client_certificates
+from . import client_certificates, headers, oauth2
 from .client_certificates import CertificateFacts
-from .credentials import Credentials, Unreadable, parse, serialize
+from .credentials import Credentials, InvalidCredentials, OAuth2Client, Unreadable, parse, serialize
 from .models import Subscription
-
-
-class InvalidCredentials(ValueError):
-    """Nothing was stored; `errors` maps each field to its error."""
-
-    def __init__(self, errors: dict[str, str]) -> None:
-        super().__init__("; ".join(f"{field}: {error}" for field, error in errors.items()))
-        self.errors = errors
 
 
 def set_certificate(subscription: Subscription, certificate: str, private_key: str) -> CertificateFacts:
@@ -45,6 +38,32 @@ def set_certificate(subscription: Subscription, certificate: str, private_key: s
 def remove_certificate(subscription: Subscription) -> bool:
     """Returns whether there was one."""
     return _remove(subscription, lambda old: old._replace(certificate=None), actions.REMOVE_CERTIFICATE)
+
+
+def set_oauth2(subscription: Subscription, client: OAuth2Client) -> OAuth2Client:
+    """Store an OAuth2 client in place of the present one; returns it as stored."""
+    client = oauth2.check(client)
+    if any(name.lower() == "authorization" for name in headers.stored_names(subscription.custom_headers)):
+        raise InvalidCredentials(
+            {"token_url": _("The custom headers contain Authorization, which the token is sent in. Remove it first.")}
+        )
+    details = {"token_url": url_without_query(client.token_url), "client_id": client.client_id}
+    _change(subscription, "token_url", lambda old: old._replace(oauth2=client), actions.SET_OAUTH2, details)
+    return client
+
+
+def remove_oauth2(subscription: Subscription) -> bool:
+    """Returns whether there was one."""
+    return _remove(subscription, lambda old: old._replace(oauth2=None), actions.REMOVE_OAUTH2)
+
+
+def shown_oauth2(subscription: Subscription) -> OAuth2Client | None:
+    """The OAuth2 client without its secret, and with hidden query values of its URL."""
+    try:
+        client = parse(subscription.credentials).oauth2
+    except Unreadable:
+        return None
+    return client and client._replace(client_secret="", token_url=masked(client.token_url))
 
 
 def certificate_facts(subscription: Subscription) -> CertificateFacts | None:
@@ -69,7 +88,7 @@ def fit_host(stored: Subscription, url: object) -> bool:
     if not isinstance(url, str) or stored.credentials is None:
         return True
     try:
-        return urlsplit(url).netloc == urlsplit(stored.callback_url).netloc
+        return bool(urlsplit(url).netloc == urlsplit(stored.callback_url).netloc)
     except ValueError:
         return True  # reported as an error of the URL
 

@@ -1,4 +1,4 @@
-"""The credentials that the hub needs at an endpoint: a client certificate.
+"""The credentials that the hub needs at an endpoint: a client certificate, and an OAuth2 client that gets tokens.
 
 They are one encrypted document in one column, which is NULL for most subscriptions: a worker reads it with the rest.
 """
@@ -14,8 +14,32 @@ from webhookhub.conf import hub
 from webhookhub.egress.messages import ClientCertificate
 
 
+class OAuth2Client(NamedTuple):
+    """What the token server needs for the grant type client_credentials."""
+
+    token_url: str
+    client_id: str
+    client_secret: str
+    scope: str = ""
+    audience: str = ""
+    # How the client identifies itself: in the header (`basic`) or in the body (`post`).
+    authentication: str = "basic"
+
+    def __repr__(self) -> str:
+        return "OAuth2Client(…)"
+
+
 class Credentials(NamedTuple):
     certificate: ClientCertificate | None = None
+    oauth2: OAuth2Client | None = None
+
+
+class InvalidCredentials(ValueError):
+    """Nothing was stored; `errors` maps each field to its error."""
+
+    def __init__(self, errors: dict[str, str]) -> None:
+        super().__init__("; ".join(f"{field}: {error}" for field, error in errors.items()))
+        self.errors = errors
 
 
 class Unreadable(Exception):
@@ -33,11 +57,10 @@ def parse(token: str | None) -> Credentials:
 def _parse(token: str, keys: tuple[str, ...]) -> Credentials:
     try:
         document = json.loads(crypto.decrypt(token))
-        certificate = document.get("certificate")
+        pair, client = document.get("certificate"), document.get("oauth2")
         return Credentials(
-            None
-            if certificate is None
-            else ClientCertificate(*(certificate[part].encode() for part in ("chain", "key")))
+            None if pair is None else ClientCertificate(pair["chain"].encode(), pair["key"].encode()),
+            None if client is None else OAuth2Client(**client),
         )
     except (crypto.Undecipherable, ValueError, KeyError, TypeError, AttributeError):
         raise Unreadable from None
@@ -48,4 +71,6 @@ def serialize(credentials: Credentials) -> str | None:
     if credentials.certificate is not None:
         chain, key = credentials.certificate
         document["certificate"] = {"chain": chain.decode(), "key": key.decode()}
+    if credentials.oauth2 is not None:
+        document["oauth2"] = credentials.oauth2._asdict()
     return crypto.encrypt(json.dumps(document)) if document else None

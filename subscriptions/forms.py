@@ -18,6 +18,7 @@ from webhookhub.egress.urls import MASK
 from . import headers, services
 from .client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
 from .models import Subscription
+from .oauth2 import BASIC, MAX_LENGTHS, POST
 
 RETRY_LIMIT_ERROR = _("The retry limit is a whole number from 1 to 1000, or empty.")
 BASE_DELAY_ERROR = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
@@ -108,6 +109,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk and "headers" not in self.errors:
             try:
                 services.check_headers_fit_host(self.instance, values)
+                services.check_headers_fit_token(self.instance, values)
             except services.InvalidSubscription as error:
                 self.add_error("headers", error.errors["headers"])
         if self.instance.pk and "callback_url" not in self.errors:
@@ -167,3 +169,36 @@ class ClientCertificateForm(ReasonForm):
         error_messages={"required": _("Enter the private key.")},
     )
     field_order = ("certificate", "private_key", "reason")
+
+
+class OAuth2ClientForm(ReasonForm):
+    """The client's secret is never sent back to the page."""
+
+    token_url = forms.CharField(
+        label=_("Token URL"),
+        max_length=500,
+        widget=forms.TextInput(attrs={"inputmode": "url", "spellcheck": "false"}),
+        help_text=_("An https URL. The same rules as for a callback URL hold."),
+        error_messages={"required": _("Enter the token URL.")},
+    )
+    client_id = forms.CharField(
+        label=_("Client ID"),
+        max_length=MAX_LENGTHS["client_id"],
+        error_messages={"required": _("Enter the client ID.")},
+    )
+    client_secret = forms.CharField(
+        label=_("Client secret"),
+        max_length=MAX_LENGTHS["client_secret"],
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text=_("Stored encrypted and not shown again."),
+        error_messages={"required": _("Enter the client secret.")},
+    )
+    scope = forms.CharField(label=_("Scope"), max_length=MAX_LENGTHS["scope"], required=False)
+    audience = forms.CharField(label=_("Audience"), max_length=MAX_LENGTHS["audience"], required=False)
+    authentication = forms.ChoiceField(
+        label=_("Client authentication"),
+        choices=[(BASIC, _("in the header (basic)")), (POST, _("in the body (post)"))],
+        help_text=_("How ID and secret are sent to the token server."),
+    )
+    field_order = ("token_url", "client_id", "client_secret", "scope", "audience", "authentication", "reason")

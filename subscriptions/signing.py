@@ -26,6 +26,7 @@ from webhookhub.egress import error_codes
 from webhookhub.egress.messages import ClientCertificate, Request
 
 from . import credentials, headers
+from .credentials import OAuth2Client
 
 SYMMETRIC = "v1"
 ASYMMETRIC = "v1a"
@@ -82,6 +83,12 @@ class _Prepared(NamedTuple):
     sign: Signer
     sign_with_previous: Signer
     certificate: ClientCertificate | None
+    oauth2: OAuth2Client | None
+
+
+def oauth2_client(endpoint: Endpoint) -> OAuth2Client | None:
+    """Whose token a request needs; None if it needs none. Raises Unsendable."""
+    return _prepare(endpoint, hub().encryption_keys).oauth2
 
 
 # Decrypted once: a worker sends thousands of requests to the same endpoint.
@@ -98,7 +105,7 @@ def _prepare(endpoint: Endpoint, keys: tuple[str, ...]) -> _Prepared:
         raise Unsendable(error_codes.INVALID_REQUEST) from None
     except credentials.Unreadable:
         raise Unsendable(error_codes.CREDENTIALS_ERROR) from None
-    return _Prepared([*STANDARD_HEADERS, *custom], sign, previous, stored.certificate)
+    return _Prepared([*STANDARD_HEADERS, *custom], sign, previous, *stored)
 
 
 class BadSecret(ValueError):

@@ -22,7 +22,8 @@ from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress import error_codes
 
 from . import credential_services, health, sample_delivery, secrets, services, verification
-from .forms import ClientCertificateForm, OptionalReasonForm, ReasonForm
+from .credentials import InvalidCredentials, OAuth2Client
+from .forms import ClientCertificateForm, OAuth2ClientForm, OptionalReasonForm, ReasonForm
 from .models import Subscription
 
 MAY_VERIFY = "subscriptions.verify_subscription"
@@ -145,7 +146,7 @@ def client_certificate(request: HttpRequest, pk: int) -> HttpResponse:
             messages.success(request, _("Stored: the hub shows this certificate to the endpoint."))
             return _to_subscription(subscription)
     if form.is_bound:
-        form.data = {**form.data.dict(), "private_key": ""}  # not even back to its sender
+        form.data = {**request.POST.dict(), "private_key": ""}  # not even back to its sender
     return _page(request, "client_certificate", subscription, _("Client certificate"), form=form)
 
 
@@ -161,12 +162,38 @@ def remove_client_certificate(request: HttpRequest, pk: int) -> HttpResponse:
     return _to_subscription(subscription)
 
 
+def oauth2_client(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET shows what is stored and asks for a new one, POST stores it."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = OAuth2ClientForm(request.POST or None)
+    if form.is_valid():
+        values = form.cleaned_data
+        with _reported(form), because(values["reason"]):
+            client = OAuth2Client(**{name: values[name] for name in OAuth2Client._fields})
+            credential_services.set_oauth2(subscription, client)
+            messages.success(request, _("Stored: the hub gets tokens for the endpoint with this client."))
+            return _to_subscription(subscription)
+    return _page(request, "oauth2_client", subscription, _("OAuth2 client"), form=form)
+
+
+def remove_oauth2_client(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET asks for the reason, POST removes. Safe to repeat."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = ReasonForm(request.POST or None)
+    if not form.is_valid():
+        return _page(request, "remove_credentials", subscription, _("Remove an OAuth2 client"), form=form)
+    with because(form.cleaned_data["reason"]):
+        credential_services.remove_oauth2(subscription)
+    messages.success(request, _("Removed: the hub sends no token to the endpoint."))
+    return _to_subscription(subscription)
+
+
 @contextmanager
-def _reported(form: ClientCertificateForm) -> Iterator[None]:
+def _reported(form: ReasonForm) -> Iterator[None]:
     """Errors of the credentials become errors of the form."""
     try:
         yield
-    except credential_services.InvalidCredentials as error:
+    except InvalidCredentials as error:
         for field, text in error.errors.items():
             form.add_error(field, text)
     except UnsuitableDatabase as error:
@@ -183,6 +210,8 @@ VIEWS: dict[str, View] = {
     "enable": enable,
     "client_certificate": client_certificate,
     "remove_client_certificate": remove_client_certificate,
+    "oauth2_client": oauth2_client,
+    "remove_oauth2_client": remove_oauth2_client,
 }
 
 

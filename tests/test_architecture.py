@@ -83,7 +83,9 @@ ALLOWED: dict[str, set[str]] = {
     "jobs": {
         "events.endpoint_events",
         "sagas.models",
+        "subscriptions.credentials",
         "subscriptions.models",
+        "subscriptions.oauth2",
         "subscriptions.redaction",
         "subscriptions.secrets",
         "subscriptions.signing",
@@ -136,6 +138,8 @@ ALLOWED: dict[str, set[str]] = {
         "sagas.waiting",
         "subscriptions.client_certificates",
         "subscriptions.credential_services",
+        "subscriptions.credentials",
+        "subscriptions.oauth2",
         "subscriptions.health",
         "subscriptions.models",
         "subscriptions.secrets",

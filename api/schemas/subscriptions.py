@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from api.pagination import PageRequest
 from events.backfill import MAX_EVENTS
 from subscriptions.client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
+from subscriptions.oauth2 import MAX_LENGTHS
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 from webhookhub.validators import REASON_LENGTH
 
@@ -97,6 +98,27 @@ class ClientCertificateIn(Body):
     )
 
 
+class OAuth2ClientIn(Body):
+    token_url: str = Field(min_length=1, max_length=500, description="The same rules as for callback_url hold.")
+    client_id: str = Field(min_length=1, max_length=MAX_LENGTHS["client_id"])
+    client_secret: str = Field(min_length=1, max_length=MAX_LENGTHS["client_secret"], description="Not shown again.")
+    scope: str = Field("", max_length=MAX_LENGTHS["scope"])
+    audience: str = Field("", max_length=MAX_LENGTHS["audience"])
+    authentication: Literal["basic", "post"] = Field(
+        "basic", description="Whether id and secret are sent in the header or in the body of the token request."
+    )
+
+
+class OAuth2ClientOut(BaseModel):
+    """The secret is not shown."""
+
+    token_url: str = Field(description="The query's values are ***.")
+    client_id: str
+    scope: str
+    audience: str
+    authentication: str
+
+
 class SubscriptionOut(BaseModel):
     id: int
     event_type: str
@@ -118,6 +140,7 @@ class SubscriptionOut(BaseModel):
     rate_limit: int | None
     header_names: list[str]
     client_certificate: ClientCertificateOut | None
+    oauth2_client: OAuth2ClientOut | None
     created_at: datetime
     updated_at: datetime
 

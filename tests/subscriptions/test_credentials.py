@@ -15,18 +15,19 @@ from django.urls import reverse
 from jobs.worker import Worker
 from subscriptions import credential_services, services
 from subscriptions.client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
-from subscriptions.credential_services import InvalidCredentials
+from subscriptions.credentials import InvalidCredentials, OAuth2Client, parse
 from subscriptions.models import Subscription
 from subscriptions.reencryption import reencrypt
 from subscriptions.sample_delivery import send_test
 from subscriptions.verification import verify
-from tests.factories import JobFactory, SubscriptionFactory
+from tests.factories import EventFactory, JobFactory, SubscriptionFactory
 from tests.jobs.test_worker import finished, turn_until
 from tests.support.client_certificates import DAY, ClientAuthority, Pair
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
 from webhookhub.auditlog.models import Entry
 from webhookhub.conf import hub
+from webhookhub.console.request_preview import preview
 
 pytestmark = pytest.mark.django_db
 REASON = "asked for by the partner"
@@ -44,7 +45,8 @@ def pair(partner: ClientAuthority) -> Pair:
 
 @pytest.fixture
 def subscription() -> Subscription:
-    return SubscriptionFactory.create()
+    created: Subscription = SubscriptionFactory.create()
+    return created
 
 
 def encrypted(pair: Pair) -> str:
@@ -233,3 +235,64 @@ def test_an_expiring_certificate_is_reported(superuser: Client, partner: ClientA
     assert "The client certificate of 1 active subscription" in overview
     listed = superuser.get(reverse("admin:subscriptions_subscription_changelist") + "?certificate=expiring")
     assert [row.pk for row in listed.context["cl"].result_list] == [soon.pk]
+
+
+OAUTH2 = {
+    "token_url": "https://login.example.com/token",
+    "client_id": "hub",
+    "client_secret": "s3cret-of-the-client",
+    "authentication": "post",
+    "reason": REASON,
+}
+
+
+def test_an_oauth2_client_in_the_console(staff: Callable[..., Client], subscription: Subscription, pair: Pair):
+    other = staff("other", "view_subscription", "change_subscription", "reveal_secret")
+    allowed = staff("allowed", "view_subscription", "change_credentials")
+    assert other.post(page("oauth2_client", subscription), OAUTH2).status_code == 403
+    assert other.post(page("remove_oauth2_client", subscription), {"reason": REASON}).status_code == 403
+
+    refused = allowed.post(page("oauth2_client", subscription), OAUTH2 | {"token_url": "http://x"}).content.decode()
+    assert "must start with https" in refused
+    assert "s3cret-of-the-client" not in refused
+    assert allowed.post(page("oauth2_client", subscription), OAUTH2).status_code == 302
+    credential_services.set_certificate(subscription, *pair)
+    shown = other.get(page("change", subscription)).content.decode()
+    assert "https://login.example.com/token" in shown
+    assert "s3cret-of-the-client" not in shown
+    assert "s3cret-of-the-client" not in str(list(Entry.objects.values()))
+    # One can be removed without the other.
+    assert allowed.post(page("remove_oauth2_client", subscription), {"reason": REASON}).status_code == 302
+    subscription.refresh_from_db()
+    assert credential_services.shown_oauth2(subscription) is None
+    assert credential_services.certificate_facts(subscription) is not None
+
+
+def test_the_request_preview_hides_the_token(subscription: Subscription):
+    credential_services.set_oauth2(subscription, OAuth2Client("https://login.example.com/token", "hub", "s3cret"))
+
+    shown = preview(EventFactory.create(), subscription, 1)
+
+    assert "Authorization: Bearer •••" in shown.text
+    assert "s3cret" not in shown.text
+
+
+def test_the_command_reads_the_client_secret_from_standard_input(
+    subscription: Subscription, monkeypatch: pytest.MonkeyPatch
+):
+    def run(*arguments: str) -> str:
+        output = io.StringIO()
+        call_command("oauth2_client", str(subscription.pk), *arguments, stdout=output)
+        return output.getvalue()
+
+    assert run() == "There is none.\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+    stored = run("--token-url", "https://login.example.com/token", "--client-id", "hub")
+    assert stored == "token url: https://login.example.com/token\nclient id: hub\nauthentication: basic\n"
+    assert parse(subscription.__class__.objects.get().credentials).oauth2 == OAuth2Client(
+        "https://login.example.com/token", "hub", "s3cret"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(CommandError, match="client_secret: must not be empty"):
+        run("--token-url", "https://login.example.com/token", "--client-id", "hub")
+    assert run("--remove") == "Removed.\n"

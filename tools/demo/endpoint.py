@@ -128,7 +128,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _common_name(connection: ssl.SSLSocket) -> str:
-    names = (connection.getpeercert() or {}).get("subject", ())
+    names: Any = (connection.getpeercert() or {}).get("subject", ())
     return next((str(value) for part in names for name, value in part if name == "commonName"), "")
 
 

@@ -20,6 +20,9 @@ INVALID_REQUEST = "invalid_request"
 CLIENT_CERTIFICATE_REQUIRED = "client_certificate_required"
 CLIENT_CERTIFICATE_REFUSED = "client_certificate_refused"
 CREDENTIALS_ERROR = "credentials_error"
+TOKEN_REFUSED = "token_refused"  # noqa: S105
+TOKEN_INVALID = "token_invalid"  # noqa: S105
+TOKEN_UNREACHABLE = "token_unreachable"  # noqa: S105
 PROXY_UNREACHABLE = "proxy_unreachable"
 PROXY_TLS_ERROR = "proxy_tls_error"
 PROXY_AUTH_ERROR = "proxy_auth_error"
@@ -43,7 +46,10 @@ MEANING = {
     INVALID_REQUEST: _("the stored URL or headers are not valid"),
     CLIENT_CERTIFICATE_REQUIRED: _("the endpoint requires a client certificate, and the subscription has none"),
     CLIENT_CERTIFICATE_REFUSED: _("the endpoint did not accept the subscription's client certificate"),
-    CREDENTIALS_ERROR: _("the stored client certificate cannot be decrypted or used"),
+    CREDENTIALS_ERROR: _("the stored client certificate or OAuth2 client cannot be decrypted or used"),
+    TOKEN_REFUSED: _("the OAuth2 token server did not give the hub a token"),
+    TOKEN_INVALID: _("the response of the OAuth2 token server contains no usable token"),
+    TOKEN_UNREACHABLE: _("the OAuth2 token server could not be reached, or failed"),
     PROXY_UNREACHABLE: _("the hub could not connect to its forward proxy"),
     PROXY_TLS_ERROR: _("the certificate or TLS version of the hub's forward proxy was not accepted"),
     PROXY_AUTH_ERROR: _("the hub's forward proxy did not accept the hub's user name and password"),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SNIPPET_LENGTH = 1000
+# Bytes of a response that are returned.
+KEPT_BODY_BYTES = 4096
 
 
 # Tuples and not dataclasses: each delivery creates one of each, and a tuple takes half the time.
@@ -24,6 +26,7 @@ class Request(NamedTuple):
     headers: Sequence[str]
     body: bytes
     certificate: ClientCertificate | None = None
+    kept_body: int = KEPT_BODY_BYTES
 
 
 class Response(NamedTuple):

@@ -31,7 +31,6 @@ from .watchdog import Watchdog
 T = TypeVar("T")
 MAX_RESPONSE_BYTES = 64 * 1024
 MAX_HEADER_BYTES = 32 * 1024
-KEPT_BODY_BYTES = 4096
 # Many servers close a connection that has been idle for five seconds. A request sent at that moment would be lost.
 MAX_IDLE_SECONDS = 4
 # The time to catch up after a gap between polls.
@@ -152,6 +151,7 @@ class Transfer(Generic[T]):
         if request.certificate is not self._certificate:
             self._set_certificate(request.certificate)
         self._certificate_requested = False
+        self._kept_body = request.kept_body
         # Not always: it takes about as long as signing.
         if (trace := self._trace_all or host.lost or request.certificate is not None) != self._traced:
             self._traced = trace
@@ -215,7 +215,7 @@ class Transfer(Generic[T]):
             int((time.monotonic() - self.started) * 1000),
             status,
             _retry_after(headers) if status in (429, 503) else None,
-            body[:KEPT_BODY_BYTES],
+            body[: self._kept_body],
         )
 
     @property

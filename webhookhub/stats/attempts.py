@@ -32,6 +32,7 @@ CONNECTION_CODES = {
     error_codes.PROTOCOL_ERROR,
     error_codes.CLIENT_CERTIFICATE_REQUIRED,
     error_codes.CLIENT_CERTIFICATE_REFUSED,
+    error_codes.TOKEN_UNREACHABLE,
     error_codes.PROXY_REFUSED,
     error_codes.PROXY_TIMEOUT,
     error_codes.PROXY_ERROR,

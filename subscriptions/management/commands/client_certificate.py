@@ -4,6 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from subscriptions import credential_services
+from subscriptions.credentials import InvalidCredentials
 from subscriptions.management.arguments import subscription_or_error
 from subscriptions.models import Subscription
 from webhookhub.db.requirements import UnsuitableDatabase
@@ -35,7 +36,7 @@ class Command(BaseCommand):
     def _set(self, subscription: Subscription, certificate: Path, key: Path) -> None:
         try:
             credential_services.set_certificate(subscription, _read(certificate), _read(key))
-        except credential_services.InvalidCredentials as error:
+        except InvalidCredentials as error:
             raise CommandError(f"Nothing was stored: {error}") from None
         except UnsuitableDatabase as error:
             raise CommandError(f"Nothing was stored: {error}.") from None

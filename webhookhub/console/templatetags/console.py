@@ -75,6 +75,7 @@ def subscription_credentials(subscription: Any) -> dict[str, Any]:
     return {
         "unreadable": credential_services.are_unreadable(subscription),
         "certificate": certificate,
+        "oauth2": credential_services.shown_oauth2(subscription),
         "expires_soon": certificate is not None and certificate.expires_soon(now),
         "expired": certificate is not None and certificate.expires_at <= now,
     }
