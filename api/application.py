@@ -14,6 +14,7 @@ from . import (
     deadletters,
     deliveries,
     endpoints,
+    event_types,
     events,
     parsing,
     problems,
@@ -53,6 +54,8 @@ api = HubAPI(
 )
 problems.install(api)
 api.add_router("/v1/events", events.resource.router)
+api.add_router("/v1/event-types", event_types.resource.router)
+api.add_router("/v1/catalogue", event_types.whole.router)
 api.add_router("/v1/requests", requests.resource.router)
 api.add_router("/v1/deliveries", deliveries.resource.router)
 api.add_router("/v1/dead-letters", deadletters.resource.router)

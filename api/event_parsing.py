@@ -15,18 +15,18 @@ from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, defstruct
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
-from events import payloads
+from events import labels, payloads
 from events.errors import InvalidEvent, PayloadTooLarge
 from events.intake import NewEvent, check
 
-FIELDS = ("event_type", "payload", "external_id", "correlation_id")
+FIELDS = ("event_type", "payload", "external_id", "correlation_id", "labels")
 REQUIRED = ("event_type", "payload")
 KNOWN = frozenset(FIELDS)
 # The field that an error names if it concerns the event as a whole.
 EVENT = "event"
 MAX_MEMBERS = 100
-# Room in an event for everything except the payload.
-ENVELOPE_BYTES = 8 * 1024
+# Room in an event for everything except the payload: sixteen labels, written with escapes, and short texts.
+ENVELOPE_BYTES = 40 * 1024
 MAX_EVENT_BYTES = payloads.MAX_BYTES + ENVELOPE_BYTES
 # Invalid for msgspec, but only their own event is refused. Replaced by a valid text of the same length.
 NOT_STRICT = re.compile(r"NaN|Infinity|\\u[dD][89a-fA-F]")
@@ -73,7 +73,9 @@ def parse_event(text: str, source: str, idempotency_key: str | None = None) -> N
         external_id = idempotency_key
     elif idempotency_key not in (None, external_id):
         raise InvalidEvent("external_id", "differs from the header Idempotency-Key; send one of them, or equal values")
-    return NewEvent(values["event_type"], payload, source, external_id, values.get("correlation_id"))
+    return NewEvent(
+        values["event_type"], payload, source, external_id, values.get("correlation_id"), values.get("labels")
+    )
 
 
 def parse_batch(text: str, source: str, limit: int) -> list[NewEvent | InvalidEvent]:
@@ -103,7 +105,7 @@ def _quickly(text: str) -> Fields | None:
         return None
     if len(memoryview(raw)) > payloads.MAX_BYTES or "event_type" not in values or not values.keys() <= KNOWN:
         return None
-    return Fields(values, payloads.Document(str(raw, "utf-8")))
+    return Fields(values, payloads.Document(str(raw, "utf-8"), values["payload"]))
 
 
 def _exactly(text: str, source: str) -> Fields:
@@ -151,13 +153,24 @@ def _fields(members: Any) -> dict[str, Any]:
             raise _unknown(EVENT, name, FIELDS)
         if name in fields:
             raise InvalidEvent(name, "is given twice")
-        fields[name] = value
+        fields[name] = _object(value) if name == labels.FIELD else value
     return fields
+
+
+def _object(value: Any) -> Any:
+    """An object as a dict; other values as they are."""
+    if not isinstance(value, Members):
+        return value
+    names = [name for name, _ in value]
+    if len(set(names)) < len(names):
+        raise InvalidEvent(labels.FIELD, "names a label twice")
+    return dict(value)
 
 
 def _refuse_values(fields: dict[str, Any], text: str, source: str, error: Exception) -> NoReturn:
     """A value is a constant such as NaN or holds half of a surrogate pair: names its field."""
-    check(NewEvent(fields["event_type"], None, source, fields.get("external_id"), fields.get("correlation_id")))
+    texts = (fields.get(name) for name in ("external_id", "correlation_id", "labels"))
+    check(NewEvent(fields["event_type"], None, source, *texts))
     payloads.parse(text)  # the other fields are valid: the error is in the payload
     raise InvalidEvent("body", f"is not JSON: {error}")
 

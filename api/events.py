@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 
+from events import labels
 from events.models import Event
 
 from . import deliveries, ingest, pagination, problems
@@ -61,6 +62,7 @@ def show(request: HttpRequest, uid: UUID) -> EventOut:
         source=event.source,
         external_id=event.external_id,
         correlation_id=event.correlation_id,
+        labels=dict(labels.decode(event.labels)),
         created_at=event.created_at,
         **payload_fields(event.payload),
         deliveries=page.items,

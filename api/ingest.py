@@ -155,7 +155,7 @@ def _result(index: int, result: Result) -> dict[str, object]:
 def _problem(error: InvalidEvent | EventConflict, place: str = "") -> Problem:
     """`place` is the event's place in a batch, such as events[0]."""
     if isinstance(error, EventConflict):
-        field, why, uid = "external_id", "is used by another event, with a different type or payload", error.uid
+        field, why, uid = "external_id", "is used by another event, with a different type, payload or labels", error.uid
     else:
         field, why, uid = error.field, error.why, None
     if place:

@@ -39,9 +39,9 @@ def text(environ: Environ, limit: int) -> str:
         raise problems.invalid("body", "is not UTF-8") from None
 
 
-def read(request: HttpRequest, model: type[Model]) -> Model:
+def read(request: HttpRequest, model: type[Model], limit: int = MODEL_BYTES) -> Model:
     """The body as an instance of the model. Raises a Problem that names the wrong fields."""
-    return _validated(text(request.META, MODEL_BYTES), model)
+    return _validated(text(request.META, limit), model)
 
 
 def read_if_given(request: HttpRequest, model: type[Model]) -> Model:

@@ -55,6 +55,15 @@ class Resource:
         documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body)
         return self._operation("PATCH", path, response, summary, documented)
 
+    def put(
+        self, path: str, response: Any, summary: str, *errors: int, body: type[BaseModel]
+    ) -> Callable[[View], View]:
+        documented = problems.documented(*errors, *BODY_ERRORS) | parsing.documented(body)
+        return self._operation("PUT", path, response, summary, documented)
+
+    def delete(self, path: str, response: Any, summary: str, *errors: int) -> Callable[[View], View]:
+        return self._operation("DELETE", path, response, summary, problems.documented(*errors))
+
     def _operation(
         self,
         method: str,

@@ -4,6 +4,7 @@ from django.utils.translation import gettext_noop as _
 
 EVENTS_WRITE = "events:write"
 SUBSCRIPTIONS_WRITE = "subscriptions:write"
+EVENT_TYPES_WRITE = "event-types:write"
 READ = "read"
 REQUEUE = "deadletters:requeue"
 DELIVERIES_SEND = "deliveries:send"
@@ -14,6 +15,7 @@ SAGAS_OPERATE = "sagas:operate"
 SCOPES = {
     EVENTS_WRITE: _("send events"),
     SUBSCRIPTIONS_WRITE: _("create, change, verify and backfill subscriptions; only for a key without a source"),
+    EVENT_TYPES_WRITE: _("declare and delete event types; only for a key without a source"),
     READ: _("read events, deliveries, dead letters, subscriptions and workflows"),
     REQUEUE: _("requeue dead letters"),
     DELIVERIES_SEND: _("send waiting deliveries now, and ended ones again"),
@@ -22,4 +24,4 @@ SCOPES = {
     SAGAS_OPERATE: _("act on a workflow as an operator; only for a key without a source"),
 }
 # Not for a key that is bound to a source.
-HUB_WIDE = (SUBSCRIPTIONS_WRITE, SAGAS_OPERATE)
+HUB_WIDE = (SUBSCRIPTIONS_WRITE, EVENT_TYPES_WRITE, SAGAS_OPERATE)

@@ -10,7 +10,8 @@ from django.http import HttpRequest
 from ninja import Path, Query, Status
 
 from events.backfill import NotRoutable, Position, backfill
-from subscriptions import credential_services, health, sample_delivery, secrets, services, verification
+from events.filter_preview import preview
+from subscriptions import credential_services, filters, health, sample_delivery, secrets, services, verification
 from subscriptions.credentials import InvalidCredentials, OAuth2Client
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
@@ -34,6 +35,9 @@ from .schemas.subscriptions import (
     EnableIn,
     OAuth2ClientIn,
     OAuth2ClientOut,
+    PreviewedEvent,
+    PreviewIn,
+    PreviewOut,
     RotateIn,
     SubscriptionChange,
     SubscriptionFilters,
@@ -56,9 +60,9 @@ resource = Resource(
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
 # Fields of a response that are not columns, or are shown in another form.
-COMPUTED = {"base_delay", "header_names", "client_certificate", "oauth2_client", "disabled_reason"}
+COMPUTED = {"base_delay", "label_filter", "header_names", "client_certificate", "oauth2_client", "disabled_reason"}
 # Fields that null resets to the hub's default, or to none.
-NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit"}
+NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit", "label_filter"}
 
 
 @resource.get("", Subscriptions, "List subscriptions")
@@ -82,6 +86,19 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     subscription = _saved(lambda: services.create(_columns(body.model_dump())))
     record(actions.REVEAL, subscription, name=subscription.audit_name)
     return Status(201, _with_secret(subscription, secrets.reveal(subscription)))
+
+
+@resource.post("/preview", PreviewOut, "Show which of the newest events a label filter accepts", body=PreviewIn)
+def preview_filter(request: HttpRequest) -> PreviewOut:
+    """Nothing is stored or sent."""
+    body = parsing.read(request, PreviewIn)
+    try:
+        label_filter = filters.parse(body.label_filter or [])
+    except filters.InvalidFilter as error:
+        raise problems.invalid(f"label_filter{error.place}", error.why) from None
+    result = preview(body.event_type, label_filter)
+    events = [PreviewedEvent(uid=row.uid, created_at=row.created_at, labels=dict(row.labels)) for row in result.events]
+    return PreviewOut(examined=result.examined, accepted=result.accepted, events=events)
 
 
 @resource.get("/{subscription_id}", SubscriptionOut, "Show a subscription", 404)
@@ -251,6 +268,7 @@ def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None
         **{name: getattr(subscription, name) for name in columns},
         "base_delay": None if delay is None else delay.total_seconds(),
         "verification_result": verification.describe(subscription.verification_result),
+        "label_filter": subscription.label_filter and subscription.label_filter.as_json(),
         "header_names": services.header_names(subscription),
         "client_certificate": _certificate(subscription),
         "oauth2_client": _oauth2_client(subscription),

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from sagas.create import NewSaga, create_sagas, routed_events
 from subscriptions import cache
+from subscriptions.cache import RoutableSubscription
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
 from webhookhub.conf import hub
@@ -22,6 +23,7 @@ from webhookhub.db import clock
 from webhookhub.db.bulk import shared_lock
 from webhookhub.db.retry import in_transaction
 
+from . import labels
 from .models import Event, RoutingInbox
 from .routing import policy
 
@@ -85,7 +87,7 @@ def backfill(
         size = hub().batch_size if limit is None else min(hub().batch_size, limit - examined)
         batch = _events(event_type, since, until, after, size)
         ids = [position.id for position in batch]
-        missing = sorted(set(ids) - routed_events(subscription_id, ids))
+        missing = _accepted(sorted(set(ids) - routed_events(subscription_id, ids)), subscription)
         if missing and not recorded:
             record(actions.BACKFILL, kind="subscription", id=subscription_id, details=details)
             recorded = True
@@ -98,6 +100,14 @@ def backfill(
         after = batch[-1]
         progress(after)
     return Backfill(examined, created, until, after, recorded)
+
+
+def _accepted(event_ids: list[int], subscription: RoutableSubscription) -> list[int]:
+    """Those of these events that the subscription's filter accepts."""
+    if subscription.label_filter is None or not event_ids:
+        return event_ids
+    rows = Event.objects.filter(id__in=event_ids).order_by("id").values_list("id", "labels")
+    return [pk for pk, stored in rows if subscription.label_filter.accepts(labels.decode(stored))]
 
 
 def _create(new: Sequence[NewSaga], size: int) -> int:

@@ -23,7 +23,8 @@ class EventConflict(Exception):
 
     def __init__(self, source: str, external_id: str, uid: str) -> None:
         super().__init__(
-            f"external_id {external_id!r} of source {source!r} is event {uid}, which has another type or payload"
+            f"external_id {external_id!r} of source {source!r} is event {uid}, which has another type, payload or "
+            "labels"
         )
         self.source = source
         self.external_id = external_id

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from webhookhub.conf import hub
 from webhookhub.db.bulk import insert_one, insert_which
 from webhookhub.db.compiled import CompiledSelect
 from webhookhub.db.retry import in_transaction
@@ -16,9 +18,10 @@ from webhookhub.ids import new_uid
 from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.notifier import notify
 
-from . import payloads
+from . import declarations, labels, payloads
 from .errors import EventConflict, InvalidEvent, ReservedEventType
 from .models import DEFAULT_SOURCE, Event
+from .payloads import Document
 
 EVENT_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 HUB_SOURCE = "hub"
@@ -38,6 +41,7 @@ class NewEvent:
     source: str = DEFAULT_SOURCE
     external_id: str | None = None
     correlation_id: str | None = None
+    labels: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Stored(NamedTuple):
     event_type: str
     correlation_id: str
     payload: str
+    labels: str | None
 
 
 def publish(
@@ -65,13 +70,15 @@ def publish(
     source: str = DEFAULT_SOURCE,
     external_id: str | None = None,
     correlation_id: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Published:
     """Store one event, once: the same source and external id again return the first event.
 
-    Raises InvalidEvent, or EventConflict if the external id belongs to another type or payload.
+    `labels` win over those that the event type takes from the payload.
+    Raises InvalidEvent, or EventConflict if the external id belongs to another type, payload or labels.
     Inside a transaction of the caller, the event is stored and routed when that transaction commits.
     """
-    [result] = publish_many([NewEvent(event_type, payload, source, external_id, correlation_id)])
+    [result] = publish_many([NewEvent(event_type, payload, source, external_id, correlation_id, labels)])
     if isinstance(result, Published):
         return result
     raise result
@@ -84,7 +91,10 @@ def publish_many(events: Sequence[NewEvent], *, by_hub: bool = False) -> list[Pu
     """
     rows = [_row_or_error(event, by_hub) for event in events]
     stored = _store([row for row in rows if not isinstance(row, InvalidEvent)])
-    return [row if isinstance(row, InvalidEvent) else _result(row, stored[_identity(row)]) for row in rows]
+    return [
+        row if isinstance(row, InvalidEvent) else _result(event, row, stored[_identity(row)])
+        for event, row in zip(events, rows, strict=True)
+    ]
 
 
 def check(event: NewEvent) -> None:
@@ -152,9 +162,32 @@ def is_the_hub(source: str) -> bool:
 
 def _row_or_error(event: NewEvent, by_hub: bool) -> Row | InvalidEvent:
     try:
-        return _row(event, by_hub)
+        row = _row(event, by_hub)
+        if not by_hub:
+            _apply_declaration(event, row)
     except InvalidEvent as error:
         return error
+    return row
+
+
+def _apply_declaration(event: NewEvent, row: Row) -> None:
+    """Add the labels that the event type takes from the payload. Raises InvalidEvent if it does not allow the event."""
+    rules = declarations.find(event.event_type)
+    if rules is None:
+        if hub().strict_event_types:
+            near = declarations.similar(event.event_type)
+            hint = f"did you mean {near}?" if near else "declare it first"
+            raise InvalidEvent("event_type", f"{event.event_type} is not declared; {hint}")
+        return
+    if not rules.reads_payload:
+        return
+    payload = event.payload.parsed() if isinstance(event.payload, Document) else json.loads(row["payload"])
+    if errors := rules.errors(payload):
+        raise InvalidEvent(payloads.FIELD, f"breaks the schema of {event.event_type}: {errors}")
+    if rules.pointers and (found := labels.from_payload(rules.pointers, payload)):
+        found.update(event.labels or {})
+        labels.check_count(len(found))
+        row["labels"] = labels.encode(found)
 
 
 def _row(event: NewEvent, by_hub: bool) -> Row:
@@ -175,6 +208,7 @@ def _row(event: NewEvent, by_hub: bool) -> Row:
         if event.correlation_id is None
         else _name("correlation_id", event.correlation_id, 200),
         "payload": payloads.encode(event.payload),
+        "labels": None if event.labels is None else labels.encode(labels.check(event.labels)),
     }
 
 
@@ -206,10 +240,12 @@ def _identity(row: Row) -> tuple[str, str] | uuid.UUID:
     return row["uid"] if row["external_id"] is None else (row["source"], row["external_id"])
 
 
-def _result(row: Row, stored: Stored) -> Published | EventConflict:
+def _result(event: NewEvent, row: Row, stored: Stored) -> Published | EventConflict:
     created = stored.uid == row["uid"]
     same = created or (
-        stored.event_type == row["event_type"] and payloads.same_document(stored.payload, row["payload"])
+        stored.event_type == row["event_type"]
+        and payloads.same_document(stored.payload, row["payload"])
+        and _same_labels(event, row, stored)
     )
     if not same:
         return EventConflict(row["source"], row["external_id"], str(stored.uid))
@@ -223,3 +259,11 @@ def _result(row: Row, stored: Stored) -> Published | EventConflict:
             delivery_status="Published",
         )
     return Published(stored.id, stored.uid, stored.correlation_id, created)
+
+
+def _same_labels(event: NewEvent, row: Row, stored: Stored) -> bool:
+    if row["labels"] == stored.labels:
+        return True
+    rules = declarations.find(event.event_type)
+    declared = {name for name, _ in rules.pointers} if rules else set()
+    return labels.is_repeat(event.labels or {}, labels.decode(stored.labels), declared)

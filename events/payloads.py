@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
@@ -18,21 +18,26 @@ MAX_DEPTH = 64
 MAX_KEY_BYTES = 2**16 - 1
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 FIELD = "payload"
+UNKNOWN = object()
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Document:
-    """The valid JSON text of a payload, stored unchanged."""
+    """The valid JSON text of a payload, stored unchanged. `value` is what it says, if that is known."""
 
     text: str
+    value: Any = field(default=UNKNOWN, compare=False, repr=False)
+
+    def parsed(self) -> Any:
+        return json.loads(self.text) if self.value is UNKNOWN else self.value
 
 
 def read(text: str | bytes) -> Document:
     """The text as a payload; InvalidEvent if it is not valid."""
     _check_size(len(text if isinstance(text, bytes) else text.encode(errors="surrogatepass")))
-    parse(text)
-    return Document(text.decode() if isinstance(text, bytes) else text)
+    value = parse(text)
+    return Document(text.decode() if isinstance(text, bytes) else text, value)
 
 
 def encode(value: Any) -> str:

@@ -23,6 +23,7 @@ from webhookhub.logs import Log, enabled, log
 from webhookhub.runner.hints import Flag, Held, Hints, batch_beside
 from webhookhub.runner.step import Step
 
+from . import labels
 from .models import Event, RoutingInbox
 
 # Limits the sagas of one transaction, so that an event type with very many subscriptions does not hold locks for long.
@@ -35,13 +36,14 @@ class Waiting(NamedTuple):
 
     event_id: int
     event_type: str
+    labels: str | None
 
 
 _waiting = CompiledSelect(
     lambda limit: (
         RoutingInbox.objects.select_for_update(skip_locked=True)
         .order_by("event_id")
-        .values_list("event_id", "event_type")[:limit]
+        .values_list(*Waiting._fields)[:limit]
     )
 )
 # The version in the same statement: it is as new as the rows, so a subscription older than an event is not missed.
@@ -49,7 +51,7 @@ _hinted = CompiledSelect(
     lambda ids: (
         RoutingInbox.objects.filter(event_id__in=ids)
         .order_by("event_id")
-        .values_list(Subquery(current_version()), "event_id", "event_type")
+        .values_list(Subquery(current_version()), *Waiting._fields)
     )
 )
 
@@ -142,12 +144,20 @@ def _within_bounds(
     taken: list[Waiting] = []
     new: list[NewSaga] = []
     for row in inbox:
-        matching = by_type.get(row.event_type, [])
+        matching = accepting(by_type.get(row.event_type, []), row.labels)
         if taken and len(new) + len(matching) > MAX_NEW_SAGAS:
             break
         taken.append(row)
         new += [NewSaga(row.event_id, subscription.id, 0, policy(subscription)) for subscription in matching]
     return taken, new
+
+
+def accepting(candidates: list[RoutableSubscription], stored_labels: str | None) -> list[RoutableSubscription]:
+    """Those whose filter accepts an event with these labels."""
+    if not any(candidate.label_filter for candidate in candidates):
+        return candidates
+    known = labels.decode(stored_labels)
+    return [each for each in candidates if each.label_filter is None or each.label_filter.accepts(known)]
 
 
 def policy(subscription: RoutableSubscription) -> RetryPolicy:

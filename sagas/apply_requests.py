@@ -11,7 +11,6 @@ completes, or it waits again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -33,13 +32,15 @@ from .create import correlation_ids
 from .models import ABANDON, PARKED, SEND_AGAIN, SEND_NOW, DeliveryRequest, Saga
 from .open_sagas import OpenSagas
 from .redeliver import send_again
-from .requests import RequestFilter
+from .requests import InvalidConditions, RequestFilter
 from .transitions import DEAD_LETTERED, OPEN, WAITING
 
 # Until the next pass over deliveries that were in progress.
 PASS_INTERVAL = timedelta(seconds=1)
 # Deliveries that one turn changes at most: each takes about a millisecond, and dispatch and settlement wait meanwhile.
 MAX_CHANGED = 100
+# The largest number of the column.
+MAX_COUNT = 2**31 - 1
 DUE = Condition(DeliveryRequest, "due_at <= {now}")
 
 
@@ -58,8 +59,17 @@ def apply_requests(batch_size: int) -> int:
     request = DeliveryRequest.objects.filter(due_at__lte=now).order_by("due_at", "id").first()
     if request is None:
         return 0
-    APPLY[request.kind](request, batch_size)
+    try:
+        APPLY[request.kind](request, batch_size)
+    except InvalidConditions as error:
+        _set_aside(request, str(error))
     return 1
+
+
+def _set_aside(request: DeliveryRequest, error: str) -> None:
+    """A request that another program has stored with conditions that nothing can apply: it changes nothing."""
+    if _change(request, Batch([], request.max_saga_id, at_end=True), lambda: 0):
+        log(Log.REQUEST_INVALID, request=str(request.uid), requested_by=request.requested_by, error=error)
 
 
 def _batch(request: DeliveryRequest, batch_size: int) -> Batch:
@@ -70,7 +80,7 @@ def _batch(request: DeliveryRequest, batch_size: int) -> Batch:
     rows = open_sagas.next(batch_size)
     own = [saga for saga in rows if saga.abandoned_by_id == request.pk]
     others = [saga for saga in rows if saga.abandoned_by_id is None]
-    matching = RequestFilter.from_json(json.loads(request.conditions)).matching(others)
+    matching = RequestFilter.from_json(request.conditions).matching(others)
     sagas = sorted(own + matching, key=lambda saga: saga.pk)
     if len(sagas) > MAX_CHANGED:
         return Batch(sagas[:MAX_CHANGED], sagas[MAX_CHANGED - 1].pk, at_end=False)
@@ -190,7 +200,7 @@ def _progress(request: DeliveryRequest, batch: Batch, changed: int, left_from: i
     """The next batch, another pass over deliveries that were in progress, or the end."""
     now = clock.now()
     left_from = left_from if request.left_from is None else request.left_from
-    progress: dict[str, Any] = {"batches": request.batches + 1, "changed": request.changed + changed}
+    progress: dict[str, Any] = {"batches": request.batches + 1, "changed": min(request.changed + changed, MAX_COUNT)}
     if not batch.at_end:
         return progress | {"scanned_to": batch.upto, "left_from": left_from, "due_at": now, "applied_at": None}
     if left_from is not None:

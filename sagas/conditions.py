@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobs.states import COMPLETED as SUCCEEDED
 from jobs.states import FAILED
+from webhookhub.db.triggers import LOCK
 from webhookhub.egress.error_codes import ABANDONED
 
 from .transitions import DEAD_LETTERED, IN_PROGRESS, WAITING
@@ -19,7 +20,9 @@ FAILED_JOB = f"{COUNTED_JOB} AND job.status = '{FAILED}'"
 LIMIT_REACHED = "NEW.attempt_count = NEW.max_retry_limit"
 DEAD_LETTER = "SELECT 1 FROM dead_letters WHERE saga_id = NEW.id"
 # By a request, and nothing can follow: a job of the next attempt would still end the saga.
-ABANDONED_SAGA = f"NEW.abandoned_by_id IS NOT NULL AND NEW.final_error_code = '{ABANDONED}' AND NOT EXISTS ({NEXT_JOB})"
+ABANDONED_SAGA = (
+    f"NEW.abandoned_by_id IS NOT NULL AND NEW.final_error_code = '{ABANDONED}' AND NOT EXISTS ({NEXT_JOB} {LOCK})"
+)
 # The open request by which a saga is marked, once.
 ABANDON_REQUEST = (
     "SELECT 1 FROM delivery_requests request WHERE request.id = NEW.abandoned_by_id AND OLD.abandoned_by_id IS NULL "
@@ -30,13 +33,13 @@ ABANDON_REQUEST = (
 # For a dead letter of `saga`. A repeated insert finds the saga DeadLettered and ends at the unique key.
 LAST_ATTEMPT_FAILED = (
     f"saga.status = '{IN_PROGRESS}' AND saga.attempt_count + 1 = saga.max_retry_limit "
-    f"AND EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')} AND job.status = '{FAILED}') "
+    f"AND EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')} AND job.status = '{FAILED}' {LOCK}) "
     f"AND {{letter}}.final_error_code <> '{ABANDONED}'"
 )
 WAITING_WORDS = ", ".join(f"'{status}'" for status in WAITING)
 WAITS_ABANDONED = (
     f"saga.status IN ({WAITING_WORDS}) AND saga.abandoned_by_id IS NOT NULL "
-    f"AND NOT EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')}) "
+    f"AND NOT EXISTS ({_JOB.format(saga='saga', attempt='saga.attempt_count + 1')} {LOCK}) "
     f"AND {{letter}}.final_error_code = '{ABANDONED}'"
 )
 HAS_ENDED = f"saga.status = '{DEAD_LETTERED}'"
@@ -44,7 +47,10 @@ MAY_HAVE_DEAD_LETTER = (LAST_ATTEMPT_FAILED, WAITS_ABANDONED, HAS_ENDED)
 
 
 def ending_saga(letter: str) -> str:
-    """A query for the saga of a dead letter, if it may have one; `letter` is the SQL name of the new row."""
+    """A query for the saga of a dead letter, if it may have one; `letter` is the SQL name of the new row.
+
+    A dead letter relies on the result, or on its absence: a trigger locks the job.
+    """
     accepted = " OR ".join(f"({condition.format(letter=letter)})" for condition in MAY_HAVE_DEAD_LETTER)
     return (
         f"SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = {letter}.saga_id "  # noqa: S608

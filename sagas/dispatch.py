@@ -22,6 +22,7 @@ from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, CompiledUpdate, Limit
 from webhookhub.db.retry import one_statement
 from webhookhub.logs import Log, enabled, log
+from webhookhub.runner.hints import Held
 
 from .create import correlation_ids, subscription_ids
 from .flow import Admission, Flow
@@ -44,8 +45,43 @@ def dispatch(batch_size: int, statuses: Collection[str] = WAITING, flow: Flow | 
     return sum(_dispatch(status, batch_size, flow) for status in statuses)
 
 
-def dispatch_hinted(saga_ids: Sequence[int], flow: Flow | None = None) -> int:
-    """Dispatch the first attempts of these sagas; returns how many, or 0 if polling has to find out which are due."""
+class StartedSagas:
+    """Sagas whose first jobs were created for hints. They are set InProgress together: one statement serves many.
+
+    Until then they look as after a crash between the two statements of a dispatch: any poll sets them InProgress.
+    """
+
+    def __init__(self) -> None:
+        self._sagas = Held()
+        self._jobs: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._sagas)
+
+    def add(self, jobs: Mapping[int, int]) -> None:
+        """`jobs` are the jobs of the sagas (saga id → job id)."""
+        self._sagas.add(list(jobs))
+        self._jobs |= jobs
+
+    def due(self, batch_size: int) -> bool:
+        return self._sagas.due(batch_size)
+
+    def idle_for(self) -> float:
+        return self._sagas.idle_for()
+
+    def follow(self, batch_size: int) -> None:
+        while ids := self._sagas.first(batch_size):
+            follow({pk: self._jobs[pk] for pk in ids}, PENDING, 0)
+            self._sagas.remove(ids)
+            for pk in ids:
+                del self._jobs[pk]
+
+
+def dispatch_hinted(saga_ids: Sequence[int], flow: Flow | None = None, started: StartedSagas | None = None) -> int:
+    """Dispatch the first attempts of these sagas; returns how many, or 0 if polling has to find out which are due.
+
+    With `started`, the caller sets them InProgress later.
+    """
     flow = flow or Flow(unlimited=True)
     subscriptions = subscription_ids.of(saga_ids)
     go, wait = flow.split(list(subscriptions), subscriptions.__getitem__)
@@ -54,7 +90,10 @@ def dispatch_hinted(saga_ids: Sequence[int], flow: Flow | None = None) -> int:
         if jobs is None:
             return 0
         flow.note_opened((subscriptions[saga_id], job_id) for saga_id, job_id in jobs.items())
-        follow(jobs, PENDING, 0)
+        if started is None:
+            follow(jobs, PENDING, 0)
+        else:
+            started.add(jobs)
     return 0 if wait else len(saga_ids)
 
 

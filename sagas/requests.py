@@ -7,16 +7,16 @@ it (`apply_requests`); nothing else changes a delivery.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Max
 from django.utils.translation import gettext as _
+from msgspec import DecodeError, Meta, Raw, json
 
 from deadletters.requeue import PERMISSION as REQUEUE_PERMISSION
 from deadletters.requeue import Requester
@@ -45,6 +45,8 @@ MAX_COUNTED = 10_000
 MAX_EXAMINED = 50_000
 WINDOW = 2000
 
+UtcTime = Annotated[datetime, Meta(tz=True)]
+
 
 class InvalidRequest(ValueError):
     """The request is invalid; nothing was written."""
@@ -62,6 +64,10 @@ class NoConditions(InvalidRequest):
     """Only deliveries that a condition selects can be abandoned, never all of the hub."""
 
 
+class InvalidConditions(ValueError):
+    """Stored conditions are not those of a filter."""
+
+
 class TokenUsed(InvalidRequest):
     """Another request has this token."""
 
@@ -75,8 +81,8 @@ class RequestFilter:
     status: str | None = None
     event_type: str | None = None
     source: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: UtcTime | None = None
+    until: UtcTime | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -95,9 +101,16 @@ class RequestFilter:
         return {name: _plain(value) for name, value in values.items()}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RequestFilter:
-        times = {name: datetime.fromisoformat(values[name]) for name in ("since", "until") if name in values}
-        return cls(**{**values, **times})
+    def from_json(cls, text: str) -> RequestFilter:
+        """The filter that was stored as this text. Raises InvalidConditions: another program may have stored it."""
+        try:
+            unknown = json.decode(text, type=dict[str, Raw]).keys() - cls.__dataclass_fields__.keys()
+            request_filter = json.decode(text, type=cls)
+        except (DecodeError, RecursionError) as error:
+            raise InvalidConditions(str(error)) from None
+        if unknown or request_filter.is_empty:
+            raise InvalidConditions(f"no such conditions: {', '.join(sorted(unknown))}" if unknown else "no condition")
+        return request_filter
 
 
 def _plain(value: Any) -> Any:
@@ -260,7 +273,7 @@ def _write(
     kind: str, saga_id: int | None, conditions: dict[str, Any], *, by: Requester, reason: str, token: str
 ) -> RequestResult:
     """The request and its audit entry."""
-    text = json.dumps(conditions)
+    text = json.encode(conditions).decode()
     row = {
         "uid": new_uid(),
         "kind": kind,
@@ -275,8 +288,8 @@ def _write(
     pk = insert_one(DeliveryRequest, row, key=("request_token",))
     request = DeliveryRequest.objects.get(request_token=token)
     if pk is None:
-        stored = (request.kind, request.saga_id, json.loads(request.conditions), request.requested_by)
-        if stored != (kind, saga_id, json.loads(text), by.get_username()):
+        stored = (request.kind, request.saga_id, json.decode(request.conditions), request.requested_by)
+        if stored != (kind, saga_id, conditions, by.get_username()):
             raise TokenUsed(_("another request was made with the same token"))
         return RequestResult(request, created=False)
     details = {"request": str(request.uid), **({"filter": conditions} if saga_id is None else {})}

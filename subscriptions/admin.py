@@ -38,6 +38,7 @@ RETRIES = (
     },
 )
 FLOW = (_("Flow control"), {"fields": ("rate_limit",)})
+FILTER = (_("Filter"), {"fields": ("label_filter",)})
 VERIFICATION: tuple[Any, dict[str, Any]] = (
     _("Verification"),
     {
@@ -99,10 +100,10 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
 
     def get_fieldsets(self, request: HttpRequest, obj: Subscription | None = None) -> Any:
         if obj is None:
-            return [MAIN, RETRIES, FLOW, HEADERS, REASON]
+            return [MAIN, FILTER, RETRIES, FLOW, HEADERS, REASON]
         if not self.has_change_permission(request, obj):
-            return [MAIN_READ_ONLY, RETRIES, FLOW, VERIFICATION, DATES]
-        return [MAIN, RETRIES, FLOW, HEADERS_REMOVABLE, VERIFICATION, DATES, REASON]
+            return [MAIN_READ_ONLY, FILTER, RETRIES, FLOW, VERIFICATION, DATES]
+        return [MAIN, FILTER, RETRIES, FLOW, HEADERS_REMOVABLE, VERIFICATION, DATES, REASON]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscription | None = None) -> tuple[Any, ...]:
         # A rotation changes the signing scheme together with the secret.

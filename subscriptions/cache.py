@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from webhookhub.db.compiled import CompiledSelect
 
+from .filters import LabelFilter
 from .models import Subscription, SubscriptionVersion
 
 
@@ -20,6 +21,7 @@ class RoutableSubscription:
     max_retry_limit: int | None
     base_delay: timedelta | None
     retry_delays: tuple[int, ...] | None
+    label_filter: LabelFilter | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(RoutableSubscription))

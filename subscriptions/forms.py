@@ -56,7 +56,10 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Subscription
         fields = sorted(services.SET_ON_CREATE - {services.HEADERS})
-        widgets = {"callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"})}
+        widgets = {
+            "callback_url": UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
+            "label_filter": UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"}),
+        }
         labels = {"callback_url": _("Callback URL")}
         error_messages = {
             "event_type": {"required": _("Enter the event type to subscribe to.")},

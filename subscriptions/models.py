@@ -23,6 +23,7 @@ from webhookhub.egress.urls import UnacceptableURL, masked, normalise
 from webhookhub.validators import first_forbidden, forbidden_message
 
 from .client_certificates import WARN_BEFORE
+from .fields import LabelFilterField
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
 SAMPLE = 5
@@ -128,6 +129,16 @@ class Subscription(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(10_000)],
         help_text=_(
             "Deliveries per second, retries included. Of the subscriptions with the same URL, the lowest limit holds."
+        ),
+    )
+    label_filter = LabelFilterField(
+        _("label filter"),
+        null=True,
+        blank=True,
+        help_text=_(
+            "Only events whose labels meet all of these conditions, as JSON: "
+            '[{"label": "region", "one_of": ["eu", "us"]}, {"not": {"label": "test", "exists": true}}]. '
+            "Conditions: equals, one_of, prefix, exists, not. Empty: all events of the type."
         ),
     )
     # When its endpoint was disabled: a copy of the endpoint's, made by a trigger.

@@ -18,19 +18,20 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record, url_without_query
 from webhookhub.db.errors import Kind, kind_of
 
-from . import credential_services, headers
+from . import credential_services, filters, headers
 from .models import Subscription
 
 HEADERS = "headers"
 # All other columns are written by verification, rotation or the database.
 RETRIES = ("max_retry_limit", "base_delay", "retry_delays")
-EDITABLE = frozenset({"event_type", "callback_url", "active", "description", *RETRIES, "rate_limit", HEADERS})
+FILTER = "label_filter"
+EDITABLE = frozenset({"event_type", "callback_url", "active", "description", *RETRIES, "rate_limit", FILTER, HEADERS})
 # The signing scheme belongs to the secret: later it is changed by a rotation only.
 SET_ON_CREATE = EDITABLE | {"signing_scheme"}
 # In the order of the audit log.
 AUDITED = (
     *("event_type", "callback_url", "active", "description", "signing_scheme", *RETRIES),
-    *("rate_limit", "custom_headers"),
+    *("rate_limit", FILTER, "custom_headers"),
 )
 
 
@@ -151,9 +152,18 @@ def _assign(subscription: Subscription, values: Mapping[str, Any]) -> set[str]:
     columns = {name: value for name, value in values.items() if name != HEADERS}
     if HEADERS in values:
         columns["custom_headers"] = _encrypted(values[HEADERS])
+    if isinstance(columns.get(FILTER), list):
+        columns[FILTER] = _parsed_filter(columns[FILTER])
     for name, value in columns.items():
         setattr(subscription, name, value)
     return set(columns)
+
+
+def _parsed_filter(conditions: list[Any]) -> filters.LabelFilter | None:
+    try:
+        return filters.parse(conditions)
+    except filters.InvalidFilter as error:
+        raise InvalidSubscription({f"{FILTER}{error.place}": error.why}) from None
 
 
 def _validate(subscription: Subscription, only: set[str] | None = None) -> None:
@@ -203,6 +213,8 @@ def _audited(name: str, value: Any) -> Any:
     """Without secrets: the URL's query may hold a password, and of the headers only their presence is kept."""
     if name == "callback_url":
         return url_without_query(value)
+    if name == FILTER and value is not None:
+        return str(value)
     return bool(value) if name == "custom_headers" else value
 
 

@@ -22,6 +22,7 @@ from django.test.utils import setup_databases, teardown_databases
 from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
+from events import declarations
 from sagas.create import correlation_ids, subscription_ids
 from tests.support import guards
 from tests.support.engines import MARIADB, SQLITE
@@ -170,10 +171,14 @@ def _uses_database(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _new_ids() -> None:
-    """Each test may use the ids of another one again, which a hub never does."""
+def _new_ids() -> Iterator[None]:
+    """Each test may use the ids and versions of another one again, which a hub never does."""
     correlation_ids.clear()
     subscription_ids.clear()
+    declarations.clear()
+    yield
+    # Fixtures of the next module may publish events before its first test.
+    declarations.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -96,6 +96,7 @@ class JobFactory(DjangoModelFactory):
         if not guards.are_on():
             return super()._create(model_class, *args, **kwargs)  # type: ignore[no-any-return]
         result = {name: kwargs.pop(name, None) for name in ("status", "finished_at", "error_code", "settled_at")}
+        resets = kwargs.pop("lease_resets", 0)
         # A saga that has begun this attempt has its job already.
         job = Job.objects.filter(saga=kwargs["saga"], attempt_no=kwargs["attempt_no"]).first()
         if job is None:
@@ -103,5 +104,6 @@ class JobFactory(DjangoModelFactory):
         else:
             legal_steps.update(job, **{name: value for name, value in kwargs.items() if name != "attempt_at"})
         assert job is not None
+        legal_steps.reset(job, resets)
         legal_steps.finish(job, **result)
         return job

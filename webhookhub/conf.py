@@ -265,6 +265,14 @@ class HubSettings:
     )
     api_batch_bytes: int = _whole(8 * 1024 * 1024, 1024, 256 * 1024 * 1024, "largest batch of events in bytes")
 
+    # Event types
+    strict_event_types: bool = _setting(
+        False, _flag, "refuse events of undeclared types, and payloads that break the schema of their type"
+    )
+    public_event_types: bool = _setting(
+        False, _flag, "publish the catalogue of event types at /event-types/, for everybody"
+    )
+
     # Loops
     batch_size: int = _whole(500, 1, MAX_BATCH, "rows per statement")
     poll_interval: timedelta = _seconds(0.5, 0.01, HOUR, "longest wait of an idle loop")

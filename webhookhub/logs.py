@@ -39,6 +39,7 @@ class Log(Enum):
     SAGA_REQUEUED = ("saga_requeued", logging.INFO)
     REQUEST_CREATED = ("request_created", logging.INFO)
     REQUEST_APPLIED = ("request_applied", logging.INFO)
+    REQUEST_INVALID = ("request_invalid", logging.ERROR)
     API_KEY_CREATED = ("api_key_created", logging.INFO)
     API_KEY_REVOKED = ("api_key_revoked", logging.INFO)
     API_FAILED = ("api_failed", logging.ERROR)

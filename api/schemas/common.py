@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from events import payloads
+from events.labels import MAX_LABELS
+from subscriptions.filters import VALUE_LENGTH
 
 LARGEST_ID = 2**63 - 1
 TIME_FORMAT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
@@ -36,6 +38,9 @@ EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]
 MISSING_EVENT = "The event's uid; null, like its type and correlation id, if the event does not exist."
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Label = Annotated[str, Field(pattern=r"^[a-z0-9_.-]{1,64}$")]
+LabelValue = Annotated[str, Field(max_length=VALUE_LENGTH)]
+Labels = Annotated[dict[Label, LabelValue], Field(max_length=MAX_LABELS)]
 
 
 class Body(BaseModel):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.ingest import MAX_BATCH_EVENTS
 from api.problems import ProblemDocument
 
-from .common import Body, EventType, FromRow, Name, WithPayload
+from .common import Body, EventType, FromRow, Labels, Name, WithPayload
 from .deliveries import Delivery
 
 
@@ -19,6 +19,9 @@ class EventIn(Body):
     payload: Any = Field(description="Any JSON value of at most 256 KB and 64 levels.", examples=[{"order": 1}])
     external_id: Name | None = Field(None, description="Your own id of the event. A repeated id stores nothing new.")
     correlation_id: Name | None = Field(None, description="Links the events of one business case.")
+    labels: Labels | None = Field(
+        None, description="Texts that subscriptions can filter by.", examples=[{"region": "eu"}]
+    )
 
 
 class EventsIn(Body):
@@ -48,6 +51,7 @@ class EventOut(WithPayload):
     source: str
     external_id: str | None
     correlation_id: str
+    labels: dict[str, str]
     created_at: datetime | None = Field(description="Null if the database holds no valid time.")
     deliveries: list[Delivery] = Field(description="The newest deliveries; `deliveries_next` is set if there are more.")
     deliveries_next: str | None = Field(None, description="The cursor for the next page of /deliveries?event=<uid>.")

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from api.pagination import PageRequest
 from events.backfill import MAX_EVENTS
+from events.filter_preview import MAX_EVENTS as MAX_PREVIEWED
+from events.filter_preview import SHOWN
 from subscriptions.client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
+from subscriptions.filters import MAX_CONDITIONS
 from subscriptions.oauth2 import MAX_LENGTHS
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 from webhookhub.validators import REASON_LENGTH
@@ -45,6 +49,17 @@ RateLimit = Annotated[
 ]
 
 
+LabelFilter = Annotated[
+    list[dict[str, Any]],
+    Field(
+        max_length=MAX_CONDITIONS,
+        description="Conditions on the labels of events, all of which must hold: equals, one_of, prefix, exists, not. "
+        "null: all events of the type.",
+        examples=[[{"label": "region", "one_of": ["eu", "us"]}, {"not": {"label": "test", "exists": True}}]],
+    ),
+]
+
+
 class SubscriptionFilters(PageRequest):
     event_type: EventType | None = None
     active: bool | None = None
@@ -60,6 +75,7 @@ class SubscriptionIn(Body):
     base_delay: Delay | None = None
     retry_delays: RetryDelays | None = None
     rate_limit: RateLimit | None = None
+    label_filter: LabelFilter | None = None
     headers: Headers = {}
 
 
@@ -74,6 +90,7 @@ class SubscriptionChange(Body):
     base_delay: Delay | None = None
     retry_delays: RetryDelays | None = None
     rate_limit: RateLimit | None = None
+    label_filter: LabelFilter | None = None
     headers: Headers | None = Field(None, description="Replaces all headers; {} removes them.")
 
 
@@ -138,6 +155,7 @@ class SubscriptionOut(BaseModel):
     base_delay: float | None
     retry_delays: list[int] | None
     rate_limit: int | None
+    label_filter: list[dict[str, Any]] | None
     header_names: list[str]
     client_certificate: ClientCertificateOut | None
     oauth2_client: OAuth2ClientOut | None
@@ -189,3 +207,20 @@ class BackfillOut(BaseModel):
     examined: int = Field(description="The number of events examined.")
     created: int = Field(description="The number of deliveries created.")
     next: str | None = Field(description="The cursor for the next request; null when all events have been examined.")
+
+
+class PreviewIn(Body):
+    event_type: EventType
+    label_filter: LabelFilter | None = None
+
+
+class PreviewedEvent(BaseModel):
+    uid: UUID
+    created_at: datetime | None
+    labels: dict[str, str]
+
+
+class PreviewOut(BaseModel):
+    examined: int = Field(description=f"The number of events examined: the newest {MAX_PREVIEWED} of the type.")
+    accepted: int = Field(description="How many of them the filter accepts.")
+    events: list[PreviewedEvent] = Field(description=f"The newest {SHOWN} of the accepted ones.")

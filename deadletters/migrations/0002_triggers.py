@@ -9,13 +9,14 @@ from sagas.conditions import ending_saga
 from webhookhub.db import vendors
 from webhookhub.db.triggers import (
     Check,
+    Copied,
     CreateTriggers,
     Insert,
+    NotBlank,
     RealTimes,
     Refusal,
     Required,
     Rule,
-    any_blank,
     schedule_checks,
 )
 
@@ -48,6 +49,13 @@ CREATED = [
         unless_exists=ending_saga("NEW"),
         locks=True,
     ),
+    Copied(
+        "payload_snapshot",
+        table="events",
+        source="payload",
+        key="event_id",
+        message="A dead letter has the payload of its event: INSERT refused",
+    ),
     Check("chk_dead_payload", ["payload_snapshot"], vendors.is_json_sql),
     Check("chk_dead_failed_at", ["failed_at"], vendors.is_time_sql),
 ]
@@ -60,10 +68,9 @@ REQUEUED = [
         unless_exists=f"SELECT 1 {DEAD}",
         locks=True,
     ),
-    Rule(
-        "author",
+    NotBlank(
+        ["requested_by", "reason", "request_token"],
         "A requeue has the name of its author, a reason and a token: INSERT refused",
-        when=any_blank("NEW.requested_by", "NEW.reason", "NEW.request_token"),
     ),
     Rule("limit", "A requeued saga has at least one attempt: INSERT refused", when="NEW.max_retry_limit < 1"),
     *schedule_checks("requeue"),

@@ -70,6 +70,10 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(fields=("source", "external_id"), name="uniq_event_source_external"),
                     models.CheckConstraint(condition=webhookhub.db.conditions.IsUid("uid"), name="chk_event_uid"),
                     models.CheckConstraint(
+                        condition=webhookhub.db.conditions.HasNoControls("correlation_id"),
+                        name="chk_event_correlation_id",
+                    ),
+                    models.CheckConstraint(
                         condition=webhookhub.db.conditions.IsJSON("payload"), name="chk_event_payload"
                     ),
                     models.CheckConstraint(

@@ -15,6 +15,7 @@ CORRELATION = Fill(
     [
         Required(["uid", "event_type", "source", "payload", "created_at"]),
         Check("chk_event_uid", ["uid"], vendors.is_uid_sql),
+        Check("chk_event_correlation_id", ["correlation_id"], vendors.has_no_controls_sql),
         Check("chk_event_payload", ["payload"], vendors.is_json_sql),
         Check("chk_event_created_at", ["created_at"], vendors.is_time_sql),
     ],

@@ -4,7 +4,8 @@ changes only by being marked as settled, once; no job is deleted."""
 from django.db import migrations
 
 from jobs.states import COMPLETED, FAILED, FINISHED, LEGAL
-from webhookhub.db.triggers import Case, CreateTriggers, RealTimes, Refusal, Required, Rule
+from webhookhub.db.triggers import ATTEMPT_TOO_LATE, Case, CreateTriggers, RealTimes, Refusal, Required, Rule
+from webhookhub.egress.error_codes import ABANDONED
 
 TABLE = "webhook_delivery_jobs"
 IDENTITY = ["id", "saga_id", "attempt_no", "attempt_at"]
@@ -20,9 +21,13 @@ PREVIOUS_ATTEMPT = (
     "SELECT 1 FROM webhook_delivery_jobs previous WHERE previous.saga_id = NEW.saga_id "
     "AND previous.attempt_no = NEW.attempt_no - 1 AND previous.attempt_at < NEW.attempt_at"
 )
+APPLIED = (
+    "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id AND saga.attempt_count >= NEW.attempt_no"
+)
+# Only a request abandons.
 HAS_RESULT = {
     COMPLETED: "NEW.finished_at IS NOT NULL AND NEW.error_code IS NULL",
-    FAILED: "NEW.finished_at IS NOT NULL AND NEW.error_code IS NOT NULL",
+    FAILED: f"NEW.finished_at IS NOT NULL AND NEW.error_code IS NOT NULL AND NEW.error_code <> '{ABANDONED}'",
 }
 RESULTS = {
     status: Rule(
@@ -40,11 +45,12 @@ TRANSITIONS = [
 NOT_CREATED = "A job is created Pending, as the next attempt of a saga that has not ended: INSERT refused"
 CREATED = [
     Required(["saga_id", "attempt_no", "status", "attempt_at", *OTHERS]),
-    RealTimes(["attempt_at"]),
+    # The times of a saga's attempts grow: there is always room for the next one.
+    RealTimes(["attempt_at"], before=ATTEMPT_TOO_LATE, seconds="attempt_no"),
     Rule(
         "created",
         NOT_CREATED,
-        when="NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL",
+        when="NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL OR NEW.lease_resets <> 0",
     ),
     Rule("next", NOT_CREATED, unless_exists=NEXT_ATTEMPT, locks=True),
     Rule(
@@ -69,8 +75,26 @@ CHANGED = [
         when="OLD.settled_at IS NOT NULL OR NEW.status NOT IN ('Completed', 'Failed')",
         protects_values=["settled_at"],
     ),
+    Rule(
+        "applied",
+        "A job is settled when its saga has applied the result: UPDATE refused",
+        protects_values=["settled_at"],
+        unless_exists=APPLIED,
+        locks=True,
+    ),
     Rule("identity", "A job keeps its saga and attempt: UPDATE refused", protects_values=IDENTITY),
-    RealTimes(["finished_at"], changed=True),
+    RealTimes(["finished_at"], changed=True, before=ATTEMPT_TOO_LATE),
+    Rule(
+        "lease",
+        "A Leased job has the time when its lease expires: UPDATE refused",
+        when="NEW.status = 'Leased' AND NEW.lease_until IS NULL",
+    ),
+    Rule(
+        "resets",
+        "Each reset of a lease is counted once: UPDATE refused",
+        when="NEW.lease_resets <> OLD.lease_resets",
+        unless=["OLD.status = 'Leased' AND NEW.status = 'Pending' AND NEW.lease_resets = OLD.lease_resets + 1"],
+    ),
     Rule(
         "transition",
         "A job changes its status only by a legal transition: UPDATE refused",

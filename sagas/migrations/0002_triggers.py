@@ -6,17 +6,19 @@ The transitions are those of sagas.transitions; a change of that table needs a m
 from django.db import migrations
 
 from sagas import conditions
+from sagas.models import KINDS, SEND_AGAIN
 from sagas.transitions import COMPLETED, DEAD_LETTERED, IN_PROGRESS, LEGAL, PENDING, PENDING_RETRY
 from webhookhub.db import vendors
 from webhookhub.db.triggers import (
+    LOCK,
     Case,
     Check,
     CreateTriggers,
+    NotBlank,
     RealTimes,
     Refusal,
     Required,
     Rule,
-    any_blank,
     schedule_checks,
 )
 
@@ -31,8 +33,8 @@ PREVIOUS = (
 )
 # A trigger creates the next generation of a dead letter, when it is requeued.
 REQUEUED = (
-    "SELECT 1 FROM dead_letter_requeues requeue WHERE requeue.dead_letter_id = "
-    "(SELECT id FROM dead_letters WHERE saga_id = previous.id)"
+    "SELECT 1 FROM dead_letter_requeues requeue WHERE requeue.dead_letter_id = "  # noqa: S608
+    f"(SELECT id FROM dead_letters WHERE saga_id = previous.id) {LOCK}"
 )
 ENDED = f"previous.status = '{COMPLETED}' OR previous.status = '{DEAD_LETTERED}' AND EXISTS ({REQUEUED})"
 
@@ -67,6 +69,7 @@ ABANDONED = Rule(
     "abandoned",
     "A waiting saga is DeadLettered only by a request, without a job for its next attempt: UPDATE refused",
     when=f"NOT ({conditions.ABANDONED_SAGA})",
+    locks=True,
 )
 # What each legal transition needs; the most frequent first.
 NEEDS = {
@@ -94,11 +97,18 @@ def limit_positive(connection, max_retry_limit):
 
 CREATED = [
     Required([*STATE, *IDENTITY[1:]]),
-    RealTimes(["next_attempt_at"]),
+    RealTimes(["next_attempt_at", "created_at"]),
     Rule(
         "created",
         "A saga is created Pending and without attempts: INSERT refused",
         when=f"NEW.status <> '{PENDING}' OR NEW.attempt_count <> 0 OR NEW.abandoned_by_id IS NOT NULL",
+    ),
+    Rule(
+        "event",
+        "A saga delivers a stored event: INSERT refused",
+        when="NEW.generation = 0",
+        unless_exists="SELECT 1 FROM events WHERE events.id = NEW.event_id",
+        locks=True,
     ),
     Rule(
         "generation",
@@ -136,6 +146,7 @@ CHANGED = [
         "A saga is abandoned once, by an open request that covers it: UPDATE refused",
         protects_values=["abandoned_by_id"],
         unless_exists=conditions.ABANDON_REQUEST,
+        locks=True,
     ),
     Rule(
         "transition",
@@ -152,6 +163,10 @@ REQUEST_TEXTS = ["uid", "conditions", "requested_by", "reason", "request_token"]
 REQUEST_VALUES = ["id", "kind", "saga_id", "max_saga_id", "requested_at"]
 PROGRESS = ["due_at", "applied_at", "batches", "scanned_to", "left_from", "changed"]
 COUNTERS = ["batches", "scanned_to", "changed"]
+TARGET = (
+    "SELECT 1 FROM webhook_delivery_sagas saga WHERE saga.id = NEW.saga_id AND saga.id = NEW.max_saga_id "  # noqa: S608
+    f"AND (NEW.kind <> '{SEND_AGAIN}' OR saga.status IN ('{COMPLETED}', '{DEAD_LETTERED}'))"
+)
 REQUESTED = [
     Required([*REQUEST_TEXTS, "kind", "max_saga_id", "requested_at", *COUNTERS]),
     RealTimes(["requested_at", "due_at"]),
@@ -161,15 +176,26 @@ REQUESTED = [
         when="NEW.due_at IS NULL OR NEW.applied_at IS NOT NULL OR NEW.batches <> 0 OR NEW.scanned_to <> 0 "
         "OR NEW.left_from IS NOT NULL OR NEW.changed <> 0",
     ),
-    Rule(
-        "author",
+    NotBlank(
+        ["requested_by", "reason", "request_token"],
         "A request has the name of its author, a reason and a token: INSERT refused",
-        when=any_blank("NEW.requested_by", "NEW.reason", "NEW.request_token"),
+    ),
+    Rule(
+        "kind",
+        "A request is to send now, abandon or send again, the last for one delivery: INSERT refused",
+        when=f"NEW.kind NOT IN ({vendors.quoted(KINDS)}) OR NEW.kind = '{SEND_AGAIN}' AND NEW.saga_id IS NULL",
     ),
     Rule(
         "target",
-        "A delivery is sent again by a request of its own: INSERT refused",
-        when="NEW.kind = 'send_again' AND NEW.saga_id IS NULL",
+        "A request is for an existing delivery, and to send it again for an ended one: INSERT refused",
+        when="NEW.saga_id IS NOT NULL",
+        unless_exists=TARGET,
+        locks=True,
+    ),
+    Rule(
+        "conditions",
+        "The conditions of a request are a JSON object: INSERT refused",
+        when="NOT JSON_VALID(NEW.conditions) OR UPPER(JSON_TYPE(NEW.conditions)) <> 'OBJECT'",
     ),
     Check("chk_request_conditions", ["conditions"], vendors.is_json_sql),
 ]
@@ -180,6 +206,12 @@ APPLIED = [
         "A request keeps its author, reason and target: UPDATE refused",
         protects=REQUEST_TEXTS,
         protects_values=REQUEST_VALUES,
+    ),
+    Rule(
+        "batches",
+        "A request counts its batches one by one: UPDATE refused",
+        unless=["NEW.batches = OLD.batches + 1"],
+        protects_values=["batches"],
     ),
     Rule(
         "applied",

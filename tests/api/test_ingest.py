@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 EVENT = {"event_type": "order.created", "payload": {"n": 1}}
 BODY = json.dumps(EVENT).encode()
 SEND, SEND_MANY = "/api/v1/events", "/api/v1/events/batch"
-LARGE = str(MAX_BYTES + 8 * 1024 + 1)
+LARGE = str(MAX_BYTES + 40 * 1024 + 1)
 
 
 class Answer(NamedTuple):

@@ -23,7 +23,7 @@ from tests.support.web import WebServer
 pytestmark = pytest.mark.usefixtures("committed")
 
 EVENT = {"event_type": "order.created", "payload": {"n": 1}}
-TOO_LONG = MAX_BYTES + 8 * 1024 + 1
+TOO_LONG = MAX_BYTES + 40 * 1024 + 1
 
 
 @pytest.fixture

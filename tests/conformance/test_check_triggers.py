@@ -32,6 +32,7 @@ CONSTRAINTS = {
 INSERT_ONLY = {
     "chk_request_conditions",
     "chk_event_uid",
+    "chk_event_correlation_id",
     "chk_event_payload",
     "chk_event_created_at",
     "chk_dead_payload",
@@ -110,6 +111,10 @@ VIOLATIONS = [
     ),
     Violation("delivery_requests", "chk_request_conditions", {"conditions": "no JSON"}),
     Violation("events", "chk_event_uid", {"uid": None}),
+    *(
+        Violation("events", "chk_event_correlation_id", {"correlation_id": f"a{control}b"})
+        for control in ("\t", "\n", "\x1b", "\x7f", "\x9b")
+    ),
     Violation("events", "chk_event_payload", {"payload": "no JSON"}),
     Violation("events", "chk_event_payload", {"payload": ""}),
     Violation("events", "chk_event_created_at", {"created_at": "1969-12-31 00:00:00"}),

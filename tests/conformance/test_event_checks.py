@@ -102,6 +102,13 @@ def test_a_uid_that_is_none_is_refused(uid: str):
     assert not Event.objects.exists()
 
 
+@pytest.mark.parametrize("control", ["\t", "\n", "\x1b", "\x7f", "\x9b"])
+def test_a_correlation_id_with_a_control_character_is_refused(control: str):
+    with pytest.raises(DatabaseError):
+        insert_event(correlation_id=f"a{control}b")
+    assert insert_event(correlation_id="é 中 \u200d").correlation_id == "é 中 \u200d"
+
+
 def test_a_uid_is_accepted():
     uid = new_uid()
     stored = Event._meta.get_field("uid").get_db_prep_value(uid, connection)
@@ -114,7 +121,8 @@ def test_a_dead_letter_is_readable(wrong: dict[str, str]):
     saga: Any = SagaFactory(status="InProgress", attempt_count=2)
     JobFactory(saga=saga, attempt_no=3, status="Failed")
     columns = {"saga_id": saga.pk, "event_id": saga.event_id, "subscription_id": saga.subscription_id}
-    good = {"final_error_code": "timeout", "failed_at": clock.now().replace(tzinfo=None), "payload_snapshot": "{}"}
+    good = {"final_error_code": "timeout", "failed_at": clock.now().replace(tzinfo=None)}
+    good["payload_snapshot"] = saga.event.payload
     with pytest.raises(DatabaseError):
         insert("dead_letters", **columns, **good | wrong)
     insert("dead_letters", **columns, **good)

@@ -43,8 +43,8 @@ from .world import BATCH, WORKER
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
-# To route: read and insert. To dispatch: insert and update. To lease: update and read. To report: update.
-HINTED_STATEMENTS = 7
+# To route: read and insert. To dispatch: insert. To lease: update and read. To report: update.
+HINTED_STATEMENTS = 6
 
 
 class Hub:
@@ -169,6 +169,34 @@ def test_deferred_writes_are_done_in_time(hub: Hub, endpoint: HttpsEndpoint, mon
     hub.deliver()
     hub.turn()
     all_is_over()
+
+
+def test_a_delivery_is_in_progress_soon_even_if_its_endpoint_does_not_respond(hub: Hub):
+    world.subscribe("ok")
+    hub.turn()
+    publish(world.TYPE, 1)
+    hub.router.run(BATCH, poll=False)
+    hub.orchestrator.run(BATCH, poll=False)
+    assert Saga.objects.get().status == "Pending"
+    assert Job.objects.count() == 1
+    assert hub.orchestrator.pending() == "1 delivery to set InProgress"
+    assert 0 < hub.orchestrator.idle_for() <= hints.Held.SECONDS
+    hub.orchestrator.finish(BATCH)
+    assert Saga.objects.get().status == "InProgress"
+    assert not hub.orchestrator.pending()
+
+
+def test_deferred_progress_is_recorded_by_any_orchestrator(hub: Hub):
+    world.subscribe("ok")
+    hub.turn()
+    publish(world.TYPE, 1)
+    hub.router.run(BATCH, poll=False)
+    hub.orchestrator.run(BATCH, poll=False)
+    Orchestrator().run(BATCH)
+    assert Saga.objects.get().status == "InProgress"
+    hub.orchestrator.finish(BATCH)
+    assert Saga.objects.get().status == "InProgress"
+    assert Job.objects.count() == 1
 
 
 def test_deferred_writes_are_done_when_a_batch_is_full(hub: Hub):

@@ -9,6 +9,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from sagas.models import Saga
+from tests.factories import EventFactory
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 from webhookhub.db.retry import in_transaction
@@ -18,6 +19,13 @@ from .rivals import Rival, elsewhere, together
 pytestmark = [pytest.mark.every_engine, pytest.mark.usefixtures("committed")]
 
 KEY = ("event_id", "subscription_id", "generation")
+
+
+@pytest.fixture(autouse=True)
+def _events(committed: None) -> None:
+    """The events of the sagas."""
+    for pk in range(1, 101):
+        EventFactory.create(id=pk)
 
 
 def rows(*event_ids: int) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from events.intake import Published, publish
 from events.models import Event, RoutingInbox
 from events.routing import Router
 from sagas.models import Saga
+from tests.factories import EventFactory
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
 
@@ -162,6 +163,8 @@ def route_all() -> int:
 
 @pytest.mark.requirement("R3-3.2b")
 def test_concurrent_idempotent_inserts_create_each_row_once_without_errors():
+    for n in range(1, 101):
+        EventFactory.create(id=n)
     now = clock.now()
     rows = [
         {

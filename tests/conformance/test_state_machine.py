@@ -17,6 +17,7 @@ from django.db.models import CharField, JSONField, TextField, UUIDField
 from deadletters.models import DeadLetter
 from jobs import states as job_states
 from jobs.models import Job
+from sagas.dispatch import dispatch
 from sagas.models import DeliveryRequest, Saga
 from sagas.transitions import LEGAL, STATUSES, TERMINAL
 from tests.factories import EventFactory, JobFactory, SagaFactory, SubscriptionFactory
@@ -25,7 +26,9 @@ from webhookhub.db import clock
 from webhookhub.db.errors import Kind, kind_of
 from webhookhub.db.fields import WordField
 from webhookhub.db.triggers import Refusal, Rule, declared
-from webhookhub.ids import new_uid
+from webhookhub.ids import new_token, new_uid
+
+from . import world
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -126,6 +129,12 @@ def test_a_saga_is_created_in_no_other_state(status: str, attempts: int):
     assert not Saga.objects.exists()
 
 
+def test_a_saga_delivers_a_stored_event():
+    subscription = SubscriptionFactory.create()
+    with pytest.raises(DatabaseError, match="A saga delivers a stored event"):
+        insert_saga(of=Saga(event_id=987654, subscription=subscription))
+
+
 def test_a_generation_follows_the_one_before():
     ended = SagaFactory.create(status="Completed")
     with pytest.raises(DatabaseError, match="redelivery of an ended one"):
@@ -149,7 +158,10 @@ def test_a_generation_after_a_dead_letter_needs_the_record_of_a_requeue():
     assert kind_of(refused.value) is Kind.DUPLICATE
 
 
-@pytest.mark.parametrize(("author", "reason"), [("", "r"), ("  ", "r"), ("anna", ""), ("anna", " ")])
+@pytest.mark.parametrize(
+    ("author", "reason"),
+    [("", "r"), ("  ", "r"), ("\u00a0", "r"), ("\u200b\u2800", "r"), ("anna", ""), ("anna", " "), ("anna", "\t\u3000")],
+)
 def test_a_requeue_has_the_name_of_its_author_and_a_reason(author: str, reason: str):
     ended = make("DeadLettered")
     with pytest.raises(DatabaseError, match="has the name of its author, a reason and a token"):
@@ -373,8 +385,13 @@ def test_a_saga_is_abandoned_once_by_an_open_request_that_covers_it():
         {"due_at": "NULL"},
         {"requested_by": "' '"},
         {"reason": "''"},
+        {"requested_by": "'\u00a0\u3000\u200b'"},
         {"kind": "'send_again'"},
+        {"kind": "''"},
+        {"saga_id": "987654", "max_saga_id": "987654"},
         {"conditions": "'{'"},
+        {"conditions": "'[]'"},
+        {"conditions": "'5'"},
     ],
     ids=lambda columns: "".join(columns),
 )
@@ -382,9 +399,35 @@ def test_a_request_begins_without_progress_and_with_an_author_and_a_reason(colum
     values = {"kind": "'abandon'", "conditions": "'{}'", "max_saga_id": "1", "requested_by": "'a'", "reason": "'r'"}
     row = {**values, "request_token": "'t'", "uid": f"'{new_uid().hex}'", **columns}
     insert = "INSERT INTO delivery_requests ({}) VALUES ({})"
-    with pytest.raises(DatabaseError):
+    with lenient_session(), pytest.raises(DatabaseError):
         execute(insert.format(", ".join(row), ", ".join(row.values())))
     assert not DeliveryRequest.objects.exists()
+
+
+def request_for(saga: Saga, kind: str, **values: Any) -> None:
+    row = {"kind": kind, "conditions": "{}", "saga_id": saga.pk, "max_saga_id": saga.pk, "request_token": new_token()}
+    with transaction.atomic():
+        DeliveryRequest.objects.create(requested_by="ada", reason="r", **{**row, **values})
+
+
+def test_a_request_is_for_a_delivery_that_it_can_change():
+    for status in NOT_TERMINAL:
+        with pytest.raises(DatabaseError, match="to send it again for an ended one"):
+            request_for(make(status), "send_again")
+    for status in TERMINAL:
+        request_for(make(status), "send_again")
+    with pytest.raises(DatabaseError, match="is for an existing delivery"):
+        request_for(make("Pending"), "abandon", max_saga_id=0)
+    request_for(make("Pending"), "abandon")
+
+
+def test_a_request_counts_its_batches_one_by_one():
+    request = legal_steps.mark(make("Pending"))
+    for batches in ("2147483647", "2"):
+        with pytest.raises(DatabaseError, match="counts its batches one by one"):
+            execute(f"UPDATE delivery_requests SET batches = {batches} WHERE id = %s", request.pk)
+    for _ in range(2):
+        assert execute("UPDATE delivery_requests SET batches = batches + 1 WHERE id = %s", request.pk) == 1
 
 
 def test_a_request_keeps_its_author_and_its_end():
@@ -403,11 +446,12 @@ def test_a_request_keeps_its_author_and_its_end():
 # How a dead letter is created
 
 
-def insert_letter(saga_id: int, event_id: int, subscription_id: int) -> None:
+def insert_letter(saga_id: int, event_id: int, subscription_id: int, payload: str | None = None) -> None:
+    """With the payload of its event, or another one."""
     execute(
         "INSERT INTO dead_letters (saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot) "
-        "VALUES (%s, %s, %s, 'http_500', '2026-01-01 00:00:00', '{}')",
-        *(saga_id, event_id, subscription_id),
+        "SELECT %s, id, %s, 'http_500', '2026-01-01 00:00:00', COALESCE(%s, payload) FROM events WHERE id = %s",
+        *(saga_id, subscription_id, payload, event_id),
     )
 
 
@@ -451,6 +495,14 @@ def test_a_dead_letter_has_the_event_and_the_subscription_of_its_saga():
     assert not DeadLetter.objects.exists()
 
 
+def test_a_dead_letter_has_the_payload_of_its_event():
+    saga = make_last_failed()
+    for forged in ("{}", '{"order": 1, "paid": true}'):
+        with pytest.raises(DatabaseError, match="A dead letter has the payload of its event"):
+            insert_letter(saga.id, saga.event_id, saga.subscription_id, forged)
+    insert_letter(saga.id, saga.event_id, saga.subscription_id)
+
+
 # How a job is created
 
 
@@ -485,6 +537,30 @@ def test_an_attempt_is_due_later_than_the_one_before():
         with pytest.raises(DatabaseError, match="due later than the one before"):
             insert_job(saga.id, 2, attempt_at=attempt_at)
     insert_job(saga.id, 2)
+
+
+def test_there_is_always_a_time_for_the_next_attempt():
+    """An attempt at the last possible time is followed by one that is later."""
+    saga = make("Pending")
+    with pytest.raises(DatabaseError, match="attempt_at is no date of the calendar, or too late"):
+        insert_job(saga.id, 1, attempt_at="8000-01-01 00:00:01")
+    insert_job(saga.id, 1, attempt_at="8000-01-01 00:00:00.999999")
+    change(saga, "InProgress", 0)
+    job = Job.objects.get()
+    legal_steps.update(job, status="Leased", lease_until=clock.now())
+    result = "UPDATE webhook_delivery_jobs SET status = 'Failed', error_code = 'x', finished_at = %s WHERE id = %s"
+    for too_late in ("8000-01-01 00:00:00", "9000-12-01 00:00:00"):
+        with pytest.raises(DatabaseError, match="finished_at is no date of the calendar, or too late"):
+            execute(result, too_late, job.id)
+    execute(result, "7999-12-31 23:59:59.999999", job.id)
+
+    world.settle()
+    Saga.objects.update(next_attempt_at=clock.now())
+    dispatch(10)
+
+    assert Job.objects.get(attempt_no=2).attempt_at == Job.objects.get(attempt_no=1).attempt_at + timedelta(
+        microseconds=1
+    )
 
 
 def test_a_job_without_a_saga_is_refused():
@@ -525,6 +601,55 @@ def test_a_job_changes_only_by_a_legal_transition(before: str, after: str):
     else:
         with lenient_session(), pytest.raises(DatabaseError, match=r"refused|CHECK"):
             execute(sql, *parameters)
+
+
+@pytest.mark.parametrize("result", ["Completed", "Failed"])
+def test_a_job_is_settled_when_its_saga_has_applied_the_result(result: str):
+    saga = make_finished(result)
+    job = legal_steps.current_job(saga)
+    settle = "UPDATE webhook_delivery_jobs SET settled_at = %s WHERE id = %s"
+    with pytest.raises(DatabaseError, match="when its saga has applied the result"):
+        execute(settle, EARLIER, job.id)
+    change(saga, "Completed" if result == "Completed" else "PendingRetry", saga.attempt_count + 1)
+    assert execute(settle, EARLIER, job.id) == 1
+
+
+def test_a_lease_has_its_end():
+    [pending, leased] = [JobFactory.create(status=status) for status in job_states.ACTIVE]
+    for job in (pending, leased):
+        with pytest.raises(DatabaseError, match="when its lease expires"):
+            execute("UPDATE webhook_delivery_jobs SET status = 'Leased', lease_until = NULL WHERE id = %s", job.id)
+    assert execute("UPDATE webhook_delivery_jobs SET status = 'Leased' WHERE id = %s", pending.id) == 1
+
+
+def test_the_resets_of_a_lease_are_counted_one_by_one():
+    [pending, leased] = [JobFactory.create(status=status) for status in job_states.ACTIVE]
+    reset = "UPDATE webhook_delivery_jobs SET status = '{}', lease_resets = {} WHERE id = %s"
+    for job, status, resets in (
+        (pending, "Pending", "1"),
+        (pending, "Leased", "1"),
+        (leased, "Leased", "1"),
+        (leased, "Pending", "2"),
+        (leased, "Pending", "2147483647"),
+    ):
+        with pytest.raises(DatabaseError, match="is counted once"):
+            execute(reset.format(status, resets), job.id)
+    assert execute(reset.format("Pending", "lease_resets + 1"), leased.id) == 1
+    saga = make("Pending")
+    columns = "saga_id, attempt_no, status, attempt_at, lease_resets"
+    with pytest.raises(DatabaseError, match="A job is created Pending"):
+        execute(
+            f"INSERT INTO webhook_delivery_jobs ({columns}) VALUES (%s, 1, 'Pending', %s, 2147483647)", saga.id, LATER
+        )
+
+
+def test_no_attempt_ends_with_the_code_of_a_request():
+    """Its saga could end neither by the attempt nor by a request."""
+    job = JobFactory.create(status="Leased")
+    result = "UPDATE webhook_delivery_jobs SET status = 'Failed', finished_at = %s, error_code = %s WHERE id = %s"
+    with pytest.raises(DatabaseError, match="A result has its time"):
+        execute(result, EARLIER, "abandoned", job.id)
+    assert execute(result, EARLIER, "http_500", job.id) == 1
 
 
 # What the triggers are made of

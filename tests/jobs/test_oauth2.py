@@ -15,7 +15,7 @@ import pytest
 from jobs.models import Job
 from jobs.worker import Worker
 from subscriptions import credential_services, oauth2
-from subscriptions.credentials import InvalidCredentials, OAuth2Client
+from subscriptions.credentials import Credentials, InvalidCredentials, OAuth2Client, serialize
 from subscriptions.models import Subscription
 from subscriptions.sample_delivery import send_test
 from subscriptions.verification import verify

@@ -195,7 +195,7 @@ def test_conditions_on_times_and_types_select():
     [first, second] = waiting("ok")
     since, until = first.created_at - HOUR, second.created_at + HOUR
     chosen = RequestFilter(event_type=TYPE, source="default", status="Pending", since=since, until=until)
-    assert RequestFilter.from_json(json.loads(json.dumps(chosen.as_json()))) == chosen
+    assert RequestFilter.from_json(json.dumps(chosen.as_json())) == chosen
     request_matching(ABANDON, chosen, by=ANYONE, reason="obsolete")
 
     apply_all()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-STATE_MACHINE = ("trg_saga_created", "trg_saga_changed", "trg_job_created", "trg_dead_created")
+STATE_MACHINE = ("trg_saga_created", "trg_saga_changed", "trg_job_created", "trg_job_changed", "trg_dead_created")
 
 
 def query(sql: str) -> Sequence[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from django.contrib.auth.management import create_permissions
 
 VIEW = {
     "events.view_event",
+    "events.view_eventtype",
     "sagas.view_saga",
     "sagas.view_deliveryrequest",
     "jobs.view_job",
@@ -35,6 +36,9 @@ OPERATIONS = (
         "sagas.abandon",
         "sagas.bulk_request",
         "deadletters.bulk_requeue_deadletter",
+        "events.add_eventtype",
+        "events.change_eventtype",
+        "events.delete_eventtype",
         "subscriptions.add_subscription",
         "subscriptions.change_subscription",
         "subscriptions.verify_subscription",

@@ -30,6 +30,9 @@ REENCRYPT = "subscription.reencrypt"
 BACKFILL = "subscription.backfill"
 CREATE_KEY = "apikey.create"
 REVOKE_KEY = "apikey.revoke"
+DECLARE_EVENT_TYPE = "eventtype.declare"
+CHANGE_EVENT_TYPE = "eventtype.change"
+DELETE_EVENT_TYPE = "eventtype.delete"
 RETRY_STEP = "workflow.retry"
 MARK_COMPENSATED = "workflow.mark_compensated"
 CLOSE_WORKFLOW = "workflow.close"
@@ -67,6 +70,9 @@ ACTIONS = {
     BACKFILL: _("delivered past events"),
     CREATE_KEY: _("created an API key"),
     REVOKE_KEY: _("revoked an API key"),
+    DECLARE_EVENT_TYPE: _("declared an event type"),
+    CHANGE_EVENT_TYPE: _("changed the declaration of an event type"),
+    DELETE_EVENT_TYPE: _("deleted the declaration of an event type"),
     RETRY_STEP: _("redelivered a workflow's event"),
     MARK_COMPENSATED: _("marked a workflow as compensated"),
     CLOSE_WORKFLOW: _("closed a workflow"),

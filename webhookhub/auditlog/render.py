@@ -15,6 +15,7 @@ from . import permissions
 OBJECT_TYPES = {
     "apikey": gettext_lazy("API key"),
     "deadletter": gettext_lazy("dead letter"),
+    "eventtype": gettext_lazy("event type"),
     "group": gettext_lazy("group"),
     "saga": gettext_lazy("delivery"),
     "subscription": gettext_lazy("subscription"),
@@ -84,6 +85,14 @@ LABELS = {
     "enabled": gettext_lazy("endpoint enabled"),
     "disabled_reason": gettext_lazy("was disabled because"),
     "rate_limit": gettext_lazy("rate limit"),
+    "deprecated": gettext_lazy("deprecated"),
+    "deprecation_note": gettext_lazy("deprecation note"),
+    "group": gettext_lazy("group"),
+    "json_schema": gettext_lazy("JSON Schema"),
+    "label_filter": gettext_lazy("label filter"),
+    "label_pointers": gettext_lazy("label pointers"),
+    "sample": gettext_lazy("sample payload"),
+    "strict": gettext_lazy("strict"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import errors
@@ -36,9 +36,10 @@ class Client:
         payload: Any,
         external_id: str | None = None,
         correlation_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Published:
         """Store one event; when this returns, it is committed. Raises a HubError otherwise."""
-        event = encode(Event(event_type, payload, external_id, correlation_id))
+        event = encode(Event(event_type, payload, external_id, correlation_id, labels))
         try:
             document = self._transport.post("/api/v1/events", event.body, Deadline(self._deadline))
             return _published(document, event, bool(document.get("created")))

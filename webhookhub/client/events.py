@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ class Event:
     payload: Any
     external_id: str | None = None
     correlation_id: str | None = None
+    labels: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ def encode(event: Event, position: int = 0) -> Encoded:
     document = {"event_type": event.event_type, "payload": event.payload, "external_id": external_id}
     if event.correlation_id is not None:
         document["correlation_id"] = event.correlation_id
+    if event.labels is not None:
+        document["labels"] = dict(event.labels)
     try:
         body = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:

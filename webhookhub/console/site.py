@@ -10,7 +10,7 @@ from django.urls import URLPattern, path
 
 from webhookhub.accounts.views import Welcome
 
-from . import backfill, views
+from . import backfill, filter_preview, views
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite
@@ -33,6 +33,11 @@ class ConsoleSite(AdminSite):
             path("endpoints/", self.admin_view(views.endpoints_page), name="endpoints"),
             path("events/event/<int:pk>/payload/", self.admin_view(views.event_payload), name="event_payload"),
             path("events/event/<int:pk>/body/", self.admin_view(views.event_body), name="event_body"),
+            path(
+                "subscriptions/subscription/preview/",
+                self.admin_view(filter_preview.view),
+                name="subscription_preview",
+            ),
             path(f"{subscription}/backfill/", self.admin_view(backfill.view), name="subscription_backfill"),
             # Without admin_view: the user cannot log in yet.
             path("welcome/<uidb64>/<token>/", Welcome.as_view(), name="welcome"),

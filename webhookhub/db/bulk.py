@@ -230,7 +230,8 @@ def add_up(
     added: Sequence[str],
     rows: Mapping[tuple[Any, ...], Sequence[int]],
 ) -> None:
-    """Adds whole numbers to the columns `added` of the rows with these keys, and inserts missing rows.
+    """Adds whole numbers to the columns `added` of the rows with these keys, up to the largest that a column can hold,
+    and inserts missing rows.
 
     The columns have a default of 0 in the database. Rows are written in the order of their keys, which prevents
     deadlocks between concurrent calls.
@@ -254,7 +255,8 @@ def add_up(
         places = [str(value) if type(value) is int else "%s" for value in row_key]
         parameters += [ready[value] for ready, value in zip(prepared, row_key, strict=True) if type(value) is not int]
         counts = rows[row_key]
-        values.append(f"({', '.join(places)}, {', '.join([str(int(counts[position])) for position in used])})")
+        numbers = [str(min(int(counts[position]), vendors.MAX_BIGINT)) for position in used]
+        values.append(f"({', '.join(places)}, {', '.join(numbers)})")
     keys, sums = [field.column for field in fields], [added[position] for position in used]
     columns = ", ".join([*keys, *sums])
     tail = vendors.add_up_tail(connection, table, keys, sums)

@@ -49,6 +49,11 @@ class IsSecondsList(_Condition):
         return vendors.is_seconds_list_sql(connection, column)
 
 
+class HasNoControls(_Condition):
+    def sql(self, connection: BaseDatabaseWrapper, column: str) -> str:
+        return vendors.has_no_controls_sql(connection, column)
+
+
 class IsTime(_Condition):
     """A date of the calendar from 1970 on; a server accepts 0000-00-00 and 2026-01-00 from a session that allows it."""
 

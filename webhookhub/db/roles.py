@@ -24,12 +24,12 @@ class Role(NamedTuple):
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, event_type, callback_url, active, verified, verification_result, verification_at, signing_scheme, "
-    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, disabled_at, "
-    "created_at, updated_at)"
+    "previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, label_filter, "
+    "disabled_at, created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
-EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, created_at)"
+EVENT_INSERT = "INSERT (uid, event_type, source, external_id, correlation_id, payload, labels, created_at)"
 # Without the generation, which is 0: a trigger creates the later ones.
 SAGA_COLUMNS = (
     "event_id, subscription_id, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, retry_delays, "
@@ -56,6 +56,8 @@ HEALTH_ENDED = "recovered_at, recovered_by, disabled_at, disabled_reason, breake
 HUB = {
     "events": "SELECT",
     "routing_inbox": "SELECT",
+    "event_types": "SELECT",
+    "event_type_version": "SELECT",
     "subscriptions": "SELECT",
     "subscription_version": "SELECT",
     "endpoint_rates": "SELECT",
@@ -94,6 +96,8 @@ ROLES = (
         "the API's ingest, and producers that insert events by SQL (a trigger fills the inbox)",
         {
             "events": f"SELECT, {EVENT_INSERT}",
+            "event_types": "SELECT",
+            "event_type_version": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
         },
     ),
@@ -181,6 +185,7 @@ ROLES = (
             **COUNTING,
             "django_migrations": "SELECT",
             "api_keys": "SELECT, INSERT, UPDATE",
+            "event_types": EDIT,
             "audit_log_entries": "SELECT, INSERT",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",

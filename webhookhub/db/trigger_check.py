@@ -35,11 +35,11 @@ def wrong_triggers(connection: BaseDatabaseWrapper) -> Iterator[WrongTrigger]:
     if not can_see_triggers(connection):
         return
     stored = {name: _one_line(sql) for name, sql in vendors.triggers(connection).items()}
-    for migration, triggers in by_migration():
-        for trigger in triggers:
-            sql = stored.get(trigger.name)
-            if sql != _one_line(trigger.create_sql(connection)):
-                yield WrongTrigger(trigger, sql is None, _remedy(migration))
+    last = {trigger.name: (trigger, migration) for migration, triggers in by_migration() for trigger in triggers}
+    for trigger, migration in last.values():
+        sql = stored.get(trigger.name)
+        if sql != _one_line(trigger.create_sql(connection)):
+            yield WrongTrigger(trigger, sql is None, _remedy(migration))
 
 
 def _remedy(migration: Migration) -> str:

@@ -3,6 +3,9 @@
 A `Refusal` rejects a statement that breaks a rule; a `Reset` sets a column when another changes; a `Fill` completes a
 new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Mirror`
 copies a column to the rows of another table; a `Tally` counts changes.
+
+A migration that changes a trigger replaces it whole (`ReplaceTriggers`), built on the rules of the earlier migration
+(`earlier()`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -22,7 +26,11 @@ from .conditions import MAX_DELAY
 
 # A delay added to an earlier time is still a date of the calendar.
 TOO_LATE = "9001-01-01"
+# Of an attempt: the times of all later attempts, too, are before TOO_LATE.
+ATTEMPT_TOO_LATE = "8000-01-01"
 MESSAGE_LIMIT = 128  # characters of MESSAGE_TEXT
+# In the query of a rule with `locks`: the place of the lock at the end of a subquery.
+LOCK = "/*lock*/"
 
 
 @dataclass(frozen=True)
@@ -61,23 +69,57 @@ class Required:
 
 @dataclass(frozen=True)
 class RealTimes:
-    """Rejects a row with a time in one of `columns` that is no date of the calendar, such as 0000-00-00, or too late.
+    """Rejects a row with a time in one of `columns` that is no date of the calendar, such as 0000-00-00, or not before
+    `before`, to which the column `seconds` is added.
 
     With `changed`, only if an update changes it, which is quicker. NULL is accepted.
     """
 
     columns: Sequence[str]
     changed: bool = False
+    before: str = TOO_LATE
+    seconds: str = ""
 
     def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        end = f"'{self.before}'"
+        if self.seconds:
+            end = vendors.seconds_after(connection, end, f"NEW.{self.seconds}")
         for column in self.columns:
             when = f"NEW.{column} IS NOT NULL"
             if self.changed:
                 when = f"NOT ({unchanged(connection, [], [column])})"
-            accepted = [f"{vendors.is_time_sql(connection, f'NEW.{column}')} AND NEW.{column} < '{TOO_LATE}'"]
+            accepted = [f"{vendors.is_time_sql(connection, f'NEW.{column}')} AND NEW.{column} < {end}"]
             if self.changed:
                 accepted.append(f"NEW.{column} IS NULL")
             yield vendors.RowCheck(when, accepted, f"{column} is no date of the calendar, or too late: refused")
+
+
+@dataclass(frozen=True)
+class NotBlank:
+    """Rejects a row with a text in one of `columns` that holds nothing visible."""
+
+    columns: Sequence[str]
+    message: str
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        blank = " OR ".join(vendors.is_blank_sql(connection, f"NEW.{column}") for column in self.columns)
+        yield vendors.RowCheck(blank, [], self.message)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Rejects a new row whose `column` is not, byte for byte, `source` of the row of `table` with the id `key`."""
+
+    column: str
+    table: str
+    source: str
+    key: str
+    message: str
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        same = vendors.same_bytes(connection, f"{self.table}.{self.source}", f"NEW.{self.column}")
+        query = f"SELECT 1 FROM {self.table} WHERE {self.table}.id = NEW.{self.key} AND {same}"  # noqa: S608
+        yield vendors.RowCheck(vendors.ALWAYS, [f"EXISTS ({query})"], self.message)
 
 
 @dataclass(frozen=True)
@@ -112,7 +154,8 @@ class Rule:
 
     - if one of `unless` is true, of which the most frequent comes first;
     - if the query `unless_exists` finds a row. With `locks`, that row is committed and stays as it is until this
-      transaction ends: even a session that reads uncommitted rows relies on nothing that is then rolled back;
+      transaction ends: even a session that reads uncommitted rows relies on nothing that is then rolled back. Servers
+      do not lock the rows of subqueries: those that matter end with LOCK;
     - if an update changes none of `protects` and `protects_values`, as an idempotent insert of an existing row does.
       `protects_values` are numbers, times and enumerations, which are quicker to compare than texts;
     - if an update changes one of `unless_changed`;
@@ -122,7 +165,7 @@ class Rule:
 
     name: str
     message: str
-    when: str = "1 = 1"
+    when: str = vendors.ALWAYS
     unless: Sequence[str] = ()
     unless_exists: str = ""
     locks: bool = False
@@ -136,7 +179,8 @@ class Rule:
         assert len(self.message) <= MESSAGE_LIMIT
         assert "'" not in self.message
         cases = [(case.when, checks_of(case.rules, connection)) for case in self.cases]
-        yield vendors.RowCheck(self.when, list(self._exceptions(connection)), self.message, cases)
+        when = self._locked(connection, self.when)
+        yield vendors.RowCheck(when, list(self._exceptions(connection)), self.message, cases)
 
     def _exceptions(self, connection: BaseDatabaseWrapper) -> Iterator[str]:
         yield from self.unless
@@ -147,8 +191,11 @@ class Rule:
         if self.allows and vendors.fills_after_insert(connection):
             yield self.allows.is_update(connection, [*self.protects, *self.protects_values])
         if self.unless_exists:
-            lock = vendors.shared_lock_tail(connection) if self.locks else ""
-            yield f"EXISTS ({f'{self.unless_exists} {lock}'.strip()})"
+            tail = f" {LOCK}" if self.locks else ""
+            yield self._locked(connection, f"EXISTS ({self.unless_exists}{tail})")
+
+    def _locked(self, connection: BaseDatabaseWrapper, sql: str) -> str:
+        return sql.replace(f" {LOCK}", f" {vendors.shared_lock_tail(connection)}".rstrip()) if self.locks else sql
 
 
 @dataclass(frozen=True)
@@ -256,7 +303,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Tally:
-    """After `event` (INSERT or UPDATE) on `table`, increments `column` of the only row (id 1) of `into`."""
+    """After `event` (INSERT, UPDATE or DELETE) on `table`, increments `column` of the only row (id 1) of `into`."""
 
     name: str
     table: str
@@ -269,18 +316,11 @@ class Tally:
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
-AnyRule = Rule | Check | Required | RealTimes
+AnyRule = Rule | Check | Required | RealTimes | NotBlank | Copied
 
 
 def checks_of(rules: Sequence[AnyRule], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
     return [check for rule in rules for check in rule.checks(connection)]
-
-
-def any_blank(*columns: str) -> str:
-    """SQL that is true if one of these texts holds nothing but spaces, tabs and ends of lines."""
-    return " OR ".join(
-        f"TRIM(REPLACE(REPLACE(REPLACE({c}, CHAR(9), ''), CHAR(10), ''), CHAR(13), '')) = ''" for c in columns
-    )
 
 
 def schedule_checks(noun: str) -> list[Check]:
@@ -338,9 +378,40 @@ class CreateTriggers(Operation):
         return self.__class__.__name__, [self.triggers], {}
 
 
+class ReplaceTriggers(CreateTriggers):
+    """Creates triggers in place of those of an earlier migration with the same names, and other new ones.
+
+    `before` has the earlier ones, which are created again backwards.
+    """
+
+    def __init__(self, triggers: Sequence[Trigger], before: Sequence[Trigger]) -> None:
+        super().__init__(triggers)
+        self.before = before
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        super().database_backwards(app_label, schema_editor, from_state, to_state)
+        CreateTriggers(self.before).database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def describe(self) -> str:
+        return "Replace triggers " + ", ".join(trigger.name for trigger in self.triggers)
+
+    def deconstruct(self) -> Any:
+        return self.__class__.__name__, [self.triggers, self.before], {}
+
+
+def earlier(app: str, name: str) -> Any:
+    """The module of an earlier migration, whose rules a later one builds on."""
+    return import_module(f"{app}.migrations.{name}")
+
+
 def declared() -> list[Trigger]:
-    """All triggers of the migrations."""
-    return [trigger for _, triggers in by_migration() for trigger in triggers]
+    """All triggers of the migrations, each as the last migration creates it."""
+    last = {trigger.name: trigger for _, triggers in by_migration() for trigger in triggers}
+    return list(last.values())
 
 
 def by_migration() -> list[tuple[Migration, list[Trigger]]]:

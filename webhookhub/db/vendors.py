@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ URL_FORM = "mysql://user:password@host:port/name"
 SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
 UNKNOWN_TABLE = 1146
+MAX_BIGINT = 2**63 - 1
 # "INSERT command denied to user 'name'@'host' for table `database`.`table`", or "for column 'c' in table 't'".
 _DENIED = re.compile(
     r"(?P<statement>[A-Z ]+) command denied to user '(?P<user>[^']*)'@.* table [`'](?:[^`']*`\.`)?(?P<table>[^`']*)[`']"
@@ -27,6 +29,10 @@ _DENIED = re.compile(
 _GRANT = re.compile(r"GRANT (?P<privileges>.+) ON (?:\*|`(?P<database>.+)`)\.\* TO ")
 # The longest account name that both servers accept.
 ACCOUNT_LENGTH = 32
+
+# Separators, control characters, invisible characters and marks, and letters without a shape, in regular expressions.
+_BLANK_CLASSES = ("p{Z}", "p{Cc}", "p{Cf}", "p{Mn}", "p{Me}")
+_BLANK_LETTERS = (0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0)
 
 ENUM_COLLATION = "CHARACTER SET ascii COLLATE ascii_bin"
 TEXT_COLLATION = "utf8mb4_bin"
@@ -191,6 +197,27 @@ def is_seconds_list_sql(connection: BaseDatabaseWrapper, column: str) -> str:
     return " AND ".join([f"{column} <> ''", *(f"{column} NOT GLOB '{pattern}'" for pattern in wrong)])
 
 
+def is_blank_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    """Nothing but spaces, control characters, invisible characters and letters that look like a space."""
+    if is_server(connection):
+        # Joined by backslashes: servers show a trigger without those that it was written with.
+        parts = ["[^", *_BLANK_CLASSES, *(f"x{{{code:X}}}" for code in _BLANK_LETTERS)]
+        return f"{column} NOT REGEXP CONCAT_WS(CHAR(92 USING utf8mb4), {quoted(parts)[:-1]}]')"
+    # Without the combining marks: SQLite has no classes of characters.
+    codes = [*range(1, 33), *range(0x7F, 0xA1), 0xAD, 0x1680, *range(0x2000, 0x2010), *range(0x2028, 0x2030), 0x205F]
+    codes += [*range(0x2060, 0x2070), 0x3000, 0xFEFF, *_BLANK_LETTERS]
+    return f"trim({column}, char({', '.join(map(str, codes))})) = ''"
+
+
+def has_no_controls_sql(connection: BaseDatabaseWrapper, column: str) -> str:
+    if is_server(connection):
+        # With UCP, MariaDB's classes are Unicode's, as MySQL's are.
+        return f"{column} NOT REGEXP '{'(*UCP)' if is_mariadb(connection) else ''}[[:cntrl:]]'"
+    # No spaces after the commas, as in is_time_sql().
+    controls = "'*['||char(1)||'-'||char(31)||char(127)||'-'||char(159)||']*'"
+    return f"{column} NOT GLOB {controls} AND instr({column},char(0)) = 0"
+
+
 def enum_column(connection: BaseDatabaseWrapper, words: Sequence[str], max_length: int) -> str:
     if is_server(connection):
         return f"enum({quoted(words)}) {ENUM_COLLATION}"
@@ -214,7 +241,15 @@ def add_up_tail(connection: BaseDatabaseWrapper, table: str, key: Sequence[str],
         head, value = "AS given ON DUPLICATE KEY UPDATE", "given.{}"
     else:
         head, value = "ON DUPLICATE KEY UPDATE", "VALUES({})"
-    return f"{head} " + ", ".join(f"{column} = {table}.{column} + {value.format(column)}" for column in added)
+    sums = [f"{column} = {_bounded_sum(connection, f'{table}.{column}', value.format(column))}" for column in added]
+    return f"{head} {', '.join(sums)}"
+
+
+def _bounded_sum(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
+    """At most the largest number of the column: a counter that another program has set so high stops no loop."""
+    if is_server(connection):
+        return f"LEAST({one} + CAST({other} AS DECIMAL(20)), {MAX_BIGINT})"
+    return f"min({one} + {other}, {MAX_BIGINT})"
 
 
 def rows_as_table(connection: BaseDatabaseWrapper, columns: Sequence[str], count: int) -> str:
@@ -290,6 +325,12 @@ def seconds_before(connection: BaseDatabaseWrapper, column: str, seconds: int) -
     return f"datetime({column}, '-{seconds} seconds')"
 
 
+def seconds_after(connection: BaseDatabaseWrapper, time: str, seconds: str) -> str:
+    if is_server(connection):
+        return f"TIMESTAMP({time}) + INTERVAL {seconds} SECOND"
+    return f"datetime({time}, {seconds} || ' seconds')"
+
+
 def generated_columns(connection: BaseDatabaseWrapper, table: str) -> set[str]:
     with connection.cursor() as cursor:
         if is_server(connection):
@@ -343,6 +384,10 @@ def same_bytes(connection: BaseDatabaseWrapper, one: str, other: str) -> str:
     return f"{one} IS {other}"
 
 
+# A condition of each row.
+ALWAYS = "1 = 1"
+
+
 class RowCheck(NamedTuple):
     """Rejects a row for which `when` and none of `exceptions` is true.
 
@@ -361,7 +406,7 @@ def refusal_trigger(
     """Rejects a row with the message of the first check that rejects it."""
     head = f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW BEGIN"
     if is_server(connection):
-        return f"{head} {' '.join(map(_server_check, checks))} END"
+        return f"{head} {_server_checks(checks)} END"
     whens = [f"WHEN {condition} THEN RAISE(ABORT, '{message}')" for condition, message in _refusals(checks)]
     return f"{head} SELECT CASE {' '.join(whens)} END; END"
 
@@ -377,15 +422,21 @@ def _refusals(checks: Sequence[RowCheck]) -> Iterator[tuple[str, str]]:
                 yield " AND ".join([*refused, condition, inner]), message
 
 
-def _server_check(check: RowCheck) -> str:
+def _server_checks(checks: Sequence[RowCheck]) -> str:
     """Many short conditions: a server prepares each condition again for each row, even the parts that it skips."""
+    parts = []
+    for when, group in groupby(checks, lambda check: check.when):
+        refusals = " ".join(map(_server_refusal, group))
+        parts.append(refusals if when == ALWAYS else f"IF {when} THEN {refusals} END IF;")
+    return " ".join(parts)
+
+
+def _server_refusal(check: RowCheck) -> str:
     refusal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{check.message}';"
     accepted = [f"{exception} THEN BEGIN END;" for exception in check.exceptions]
     for condition, checks in check.cases:
-        accepted.append(f"{condition} THEN {' '.join(map(_server_check, checks)) or 'BEGIN END;'}")
-    if accepted:
-        refusal = f"IF {' ELSEIF '.join(accepted)} ELSE {refusal} END IF;"
-    return f"IF {check.when} THEN {refusal} END IF;"
+        accepted.append(f"{condition} THEN {_server_checks(checks) or 'BEGIN END;'}")
+    return f"IF {' ELSEIF '.join(accepted)} ELSE {refusal} END IF;" if accepted else refusal
 
 
 def checks_switched_off(connection: BaseDatabaseWrapper) -> str | None:
@@ -439,7 +490,7 @@ def fill_trigger(
         head = f"CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW"
         value = uid_text(connection, f"NEW.{uid}")
         fill = f"IF NEW.{column} = '' OR NEW.{column} IS NULL THEN SET NEW.{column} = {value}; END IF;"
-        return f"{head} BEGIN {' '.join([fill, *map(_server_check, checks)])} END"
+        return f"{head} BEGIN {fill} {_server_checks(checks)} END"
     assert not checks, "an update of the new row would come before them"
     # SQLite cannot change NEW: the row is completed after the insert, within the same statement.
     head = f"CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW WHEN NEW.{column} = ''"

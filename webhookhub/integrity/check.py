@@ -62,7 +62,7 @@ class RowCheck(Check):
     `sql` contains {table} (the table with its alias), {in_batch} (the condition of the batch), {join} for an inner join
     in the given order, and a name of tables.HINTS behind each joined table. It may contain %(before)s (the time before
     which work should have ended) and the names of `terms`, expressions that the engines spell differently. `message` is
-    formatted with the columns that the statement returns.
+    formatted with the columns that the statement returns. Rows for which `violates` is False are no violations.
 
     The data changes while it is read. One statement sees a consistent snapshot, and every check allows the states that
     the protocol passes through (a job whose saga follows, a dead letter whose saga follows). A violation is read again
@@ -74,6 +74,7 @@ class RowCheck(Check):
     sql: str
     message: str
     terms: Callable[[Bounds], dict[str, str]] = lambda bounds: {}
+    violates: Callable[[dict[str, Any]], bool] = lambda row: True
 
     def size(self, batches: Batches) -> int:
         return len(batches.of(self.table))
@@ -100,7 +101,8 @@ class RowCheck(Check):
             # Outside of a transaction: no locks, and no old row versions kept for long.
             cursor.execute(sql, {"low": batch.low, "high": batch.high, "before": before})
             columns = [column[0] for column in cursor.description]
-            return [self._violation(dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]
+            rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        return [self._violation(row) for row in rows if self.violates(row)]
 
     def _violation(self, row: dict[str, Any]) -> Violation:
         return Violation(self.table.name, row[self.table.key], self.message.format(**row))

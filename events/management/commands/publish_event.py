@@ -20,6 +20,9 @@ class Command(BaseCommand):
         parser.add_argument("--source", default=DEFAULT_SOURCE, help="the producer's name")
         parser.add_argument("--external-id", help="the producer's own id: the same id is stored once")
         parser.add_argument("--correlation-id", help="groups the events of one business case")
+        parser.add_argument(
+            "--label", action="append", default=[], metavar="NAME=VALUE", help="repeatable: a text to filter by"
+        )
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,6 +33,7 @@ class Command(BaseCommand):
                 source=options["source"],
                 external_id=options["external_id"],
                 correlation_id=options["correlation_id"],
+                labels=_labels(options["label"]),
             )
         except (InvalidEvent, EventConflict) as error:
             raise CommandError(str(error)) from None
@@ -37,6 +41,16 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"uid": str(published.uid), "created": published.created}))
         else:
             self.stdout.write(f"event {published.uid} {'stored' if published.created else 'was already stored'}")
+
+
+def _labels(arguments: list[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for argument in arguments:
+        name, sign, value = argument.partition("=")
+        if not sign or name in labels:
+            raise CommandError(f"--label {argument}: give each label once, as NAME=VALUE")
+        labels[name] = value
+    return labels
 
 
 def _text(argument: str) -> str | bytes:

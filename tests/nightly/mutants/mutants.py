@@ -17,6 +17,9 @@ DATABASE = "tests/conformance/test_database_rules.py"
 STATES = "tests/conformance/test_state_machine.py"
 LOGS = "tests/conformance/test_transition_logs.py"
 REQUESTS = "tests/conformance/test_request_races.py"
+UNREADABLE = "tests/sagas/test_unreadable_requests.py"
+MATRIX = "tests/webhookhub/db/roles/test_state_machine.py"
+UNCOMMITTED = "tests/conformance/test_uncommitted_evidence.py"
 
 
 @dataclass(frozen=True)
@@ -239,7 +242,8 @@ SCHEMA = [
     mutant("a dead letter before the last attempt", "sagas/conditions.py",
            "AND saga.attempt_count + 1 = saga.max_retry_limit ", "", STATES),
     mutant("a dead letter before a failure", "sagas/conditions.py",
-           "attempt='saga.attempt_count + 1')} AND job.status = '{FAILED}')", "attempt='saga.attempt_count + 1')})",
+           "attempt='saga.attempt_count + 1')} AND job.status = '{FAILED}' {LOCK})",
+           "attempt='saga.attempt_count + 1')} {LOCK})",
            STATES),
     mutant("a dead letter of another event", "sagas/conditions.py",
            "AND saga.event_id = {letter}.event_id ", "", STATES),
@@ -248,7 +252,49 @@ SCHEMA = [
     mutant("dead letter: of a saga that has moved on", "deadletters/create.py",
            "where=f\"EXISTS ({ending_saga('given')})\",", 'where="1 = 1",', SAGAS),
     mutant("a requeue without a name or a reason", "deadletters/migrations/0002_triggers.py",
-           "when=any_blank(\"NEW.requested_by\", \"NEW.reason\", \"NEW.request_token\"),", NEVER, STATES),
+           '    NotBlank(\n        ["requested_by", "reason", "request_token"],\n'
+           '        "A requeue has the name of its author, a reason and a token: INSERT refused",\n    ),\n', "",
+           STATES),
+    mutant("a name of Unicode blanks", "webhookhub/db/vendors.py",
+           '_BLANK_CLASSES = ("p{Z}", ', "_BLANK_CLASSES = (", STATES),
+    mutant("a saga of no event", "sagas/migrations/0002_triggers.py", 'when="NEW.generation = 0",', NEVER, STATES),
+    mutant("settled although no saga has applied it", "jobs/migrations/0002_triggers.py",
+           "unless_exists=APPLIED,", 'unless_exists="SELECT 1",', STATES),
+    mutant("a lease without an end", "jobs/migrations/0002_triggers.py",
+           "when=\"NEW.status = 'Leased' AND NEW.lease_until IS NULL\",", NEVER, STATES),
+    mutant("any number of resets of a lease", "jobs/migrations/0002_triggers.py",
+           'when="NEW.lease_resets <> OLD.lease_resets",', NEVER, STATES),
+    mutant("a new job with resets", "jobs/migrations/0002_triggers.py", " OR NEW.lease_resets <> 0", "", STATES),
+    mutant("an attempt with the code of a request", "jobs/migrations/0002_triggers.py",
+           " AND NEW.error_code <> '{ABANDONED}'", "", STATES),
+    mutant("an attempt at the end of time", "jobs/migrations/0002_triggers.py",
+           'RealTimes(["attempt_at"], before=ATTEMPT_TOO_LATE, seconds="attempt_no"),', 'RealTimes(["attempt_at"]),',
+           STATES),
+    mutant("no time for the attempt after the last possible one", "jobs/migrations/0002_triggers.py",
+           ', seconds="attempt_no"),', "),", STATES),
+    mutant("a result at the end of time", "jobs/migrations/0002_triggers.py",
+           "changed=True, before=ATTEMPT_TOO_LATE),", "changed=True),", STATES),
+    mutant("a request of no kind", "sagas/migrations/0002_triggers.py",
+           "NEW.kind NOT IN ({vendors.quoted(KINDS)}) OR ", "", MATRIX),
+    mutant("a request for no delivery", "sagas/migrations/0002_triggers.py",
+           'when="NEW.saga_id IS NOT NULL",', NEVER, STATES),
+    mutant("a request beyond its delivery", "sagas/migrations/0002_triggers.py",
+           " AND saga.id = NEW.max_saga_id ", " ", STATES),
+    mutant("a request to send again what has not ended", "sagas/migrations/0002_triggers.py",
+           "(NEW.kind <> '{SEND_AGAIN}' OR saga.status IN", "(1 = 1 OR saga.status IN", STATES),
+    mutant("a request with a list of conditions", "sagas/migrations/0002_triggers.py",
+           " OR UPPER(JSON_TYPE(NEW.conditions)) <> 'OBJECT'", "", STATES),
+    mutant("any number of batches", "sagas/migrations/0002_triggers.py",
+           'unless=["NEW.batches = OLD.batches + 1"],', 'unless=["1 = 1"],', STATES),
+    mutant("a request that cannot be read stops the others", "sagas/apply_requests.py",
+           "        _set_aside(request, str(error))\n", "        log(Log.REQUEST_INVALID, error=str(error))\n",
+           UNREADABLE),
+    mutant("a dead letter with another payload", "deadletters/migrations/0002_triggers.py",
+           '        key="event_id",\n', '        key="event_id OR 1 = 1",\n', STATES),
+    mutant("a correlation id with control characters", "events/migrations/0001_initial.py",
+           '                    models.CheckConstraint(\n                        condition=webhookhub.db.conditions.'
+           'HasNoControls("correlation_id"),\n                        name="chk_event_correlation_id",\n'
+           "                    ),\n", "", "tests/conformance/test_event_checks.py"),
     mutant("an attempt before the one before", "jobs/migrations/0002_triggers.py",
            'when="NEW.attempt_no > 1",', NEVER, STATES),
     mutant("any transition of a job", "jobs/migrations/0002_triggers.py",
@@ -263,7 +309,7 @@ SCHEMA = [
            'condition=models.Q(("max_retry_limit__gte", 1))', 'condition=models.Q(("max_retry_limit__gte", 0))',
            DATABASE),
     mutant("a job may be created in any state", "jobs/migrations/0002_triggers.py",
-           "when=\"NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL\",", NEVER, STATES),
+           "when=\"NEW.status <> 'Pending' OR NEW.settled_at IS NOT NULL OR NEW.lease_resets <> 0\",", NEVER, STATES),
     mutant("a job of any attempt", "jobs/migrations/0002_triggers.py",
            " AND saga.attempt_count + 1 = NEW.attempt_no", "", STATES),
     mutant("a job of an ended saga", "jobs/migrations/0002_triggers.py",
@@ -287,6 +333,15 @@ SCHEMA = [
     mutant("another address keeps the proof", "subscriptions/migrations/0002_triggers.py",
            'Reset("trg_sub_other_url", "subscriptions", "callback_url", "verified", "0"),', "",
            "tests/subscriptions/test_models.py"),
+]  # fmt: skip
+
+# Not the locks of sagas.conditions and of "applied": this server reads those rows with a lock anyway, MySQL does not.
+LOCKS = [
+    mutant("a generation on an uncommitted requeue", "sagas/migrations/0002_triggers.py",
+           "WHERE saga_id = previous.id) {LOCK}", "WHERE saga_id = previous.id)", UNCOMMITTED),
+    mutant("abandoned by an uncommitted request", "sagas/migrations/0002_triggers.py",
+           "unless_exists=conditions.ABANDON_REQUEST,\n        locks=True,",
+           "unless_exists=conditions.ABANDON_REQUEST,", UNCOMMITTED),
 ]  # fmt: skip
 
 EGRESS = "tests/webhookhub/egress"
@@ -345,4 +400,4 @@ OUTSIDE = [
            "if True:", "tests/subscriptions/test_verification.py"),
 ]  # fmt: skip
 
-ALL = [*PROTOCOL, *SCHEMA, *OUTSIDE]
+ALL = [*PROTOCOL, *SCHEMA, *LOCKS, *OUTSIDE]

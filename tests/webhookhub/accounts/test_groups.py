@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 VIEW = {
     *("view_event", "view_saga", "view_deliveryrequest", "view_job", "view_deadletter", "view_subscription"),
-    *("view_process", "view_instance"),
+    *("view_process", "view_instance", "view_eventtype"),
 }
 EXPECTED = {
     "support": VIEW | {"send_now", "send_again", "requeue_deadletter", "retry_step"},
@@ -38,6 +38,9 @@ EXPECTED = {
         "mark_compensated",
         "close_workflow",
         "bulk_requeue_deadletter",
+        "add_eventtype",
+        "change_eventtype",
+        "delete_eventtype",
         "add_subscription",
         "change_subscription",
         "verify_subscription",

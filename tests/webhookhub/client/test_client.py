@@ -48,7 +48,9 @@ def test_it_is_imported_without_settings_and_without_django():
 
 def test_an_event_is_sent_with_its_key_and_fields():
     with ScriptedHub(respond=stored) as hub, client(hub) as producer:
-        result = producer.publish("order.created", {"n": "Zoë"}, external_id="o-1", correlation_id="c-1")
+        result = producer.publish(
+            "order.created", {"n": "Zoë"}, external_id="o-1", correlation_id="c-1", labels={"region": "eu"}
+        )
     [request] = hub.requests
     assert result == Published("u", "o-1", "c", created=True)
     assert (request.path, request.headers["Authorization"]) == ("/api/v1/events", f"Bearer {KEY}")
@@ -57,6 +59,7 @@ def test_an_event_is_sent_with_its_key_and_fields():
         "payload": {"n": "Zoë"},
         "external_id": "o-1",
         "correlation_id": "c-1",
+        "labels": {"region": "eu"},
     }
 
 

@@ -136,14 +136,15 @@ def test_selected_rows_are_inserted_once():
 
 
 def test_an_update_sets_each_matching_row_to_its_own_value():
-    jobs = [JobFactory.create(status="Leased", lease_token=token, lease_until=None) for token in ("a", "b", "c")]
+    before = clock.now()
+    jobs = [JobFactory.create(status="Leased", lease_token=token, lease_until=before) for token in ("a", "b", "c")]
     done = JobFactory.create(status="Pending", lease_token="d", lease_until=None)
-    until = clock.now() + timedelta(hours=1)
+    until = before + timedelta(hours=1)
     rows = [
-        {"id": jobs[0].id, "lease_token": "a", "worker_id": "one", "lease_until": until},
-        {"id": jobs[1].id, "lease_token": "another", "worker_id": "two", "lease_until": until},
-        {"id": jobs[2].id, "lease_token": "c", "worker_id": "three", "lease_until": None},
-        {"id": done.id, "lease_token": "d", "worker_id": "four", "lease_until": until},
+        {"id": jobs[0].id, "lease_token": "a", "worker_id": "one", "lease_until": until, "response_status": 1},
+        {"id": jobs[1].id, "lease_token": "another", "worker_id": "two", "lease_until": until, "response_status": 2},
+        {"id": jobs[2].id, "lease_token": "c", "worker_id": "three", "lease_until": until, "response_status": None},
+        {"id": done.id, "lease_token": "d", "worker_id": "four", "lease_until": until, "response_status": 4},
     ]
 
     matched = update_each(
@@ -151,12 +152,13 @@ def test_an_update_sets_each_matching_row_to_its_own_value():
         rows,
         match=["id", "lease_token"],
         where="webhook_delivery_jobs.status = 'Leased'",
-        values={"lease_resets": "webhook_delivery_jobs.lease_resets + 1"},
+        values={"duration_ms": "webhook_delivery_jobs.attempt_no + 6"},
     )
 
     assert matched == 2
-    stored = Job.objects.order_by("id").values_list("worker_id", "lease_until", "lease_resets")
-    assert list(stored) == [("one", until, 1), ("", None, 0), ("three", None, 1), ("", None, 0)]
+    stored = Job.objects.order_by("id").values_list("worker_id", "lease_until", "response_status", "duration_ms")
+    unchanged = [("", before, None, None), ("", None, None, None)]
+    assert list(stored) == [("one", until, 1, 7), unchanged[0], ("three", until, None, 7), unchanged[1]]
 
 
 def test_an_empty_batch_executes_no_statement(django_assert_num_queries):

@@ -208,6 +208,24 @@ def not_delivered_to_all() -> int:
     return event.id
 
 
+NOT_EU = """'[{"not": {"label": "region", "equals": "eu"}}]'"""
+ONLY_EU = """'[{"label": "region", "equals": "eu"}]'"""
+
+
+def not_delivered_to_filtered() -> int:
+    execute(f"UPDATE {SUBSCRIPTIONS} SET label_filter = {NOT_EU}")
+    return not_delivered_to_all()
+
+
+def delivered_in_spite_of_a_filter() -> int:
+    saga = Saga.objects.filter(status="Completed", generation=0).order_by("id")[0]
+    execute(f"""UPDATE {EVENTS} SET labels = '{{"region": "eu"}}' WHERE id <> {saga.event_id}""")
+    execute(f"UPDATE {EVENTS} SET created_at = '2002-01-01 00:00:00' WHERE id = {saga.event_id}")
+    where = f"id = {saga.subscription_id}"
+    execute(f"UPDATE {SUBSCRIPTIONS} SET updated_at = {PAST}, label_filter = {ONLY_EU} WHERE {where}")
+    return saga.pk
+
+
 def never_tracked() -> int:
     event = int(value(f"SELECT MIN(event_id) FROM {WORKFLOW_INBOX}"))
     return update(EVENTS, f"id = {event}", f"created_at = {PAST}")
@@ -277,6 +295,8 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "an event that is not routed": ("inbox", never_routed),
     "an inbox row of no event": ("inbox", inbox_row_of_no_event),
     "an event that was not delivered to all": ("deliveries", not_delivered_to_all),
+    "an event that was not delivered although the filter accepts it": ("deliveries", not_delivered_to_filtered),
+    "a delivery that the filter forbids": ("filtered", delivered_in_spite_of_a_filter),
     "a subscription disabled without its endpoint": (
         "disabled",
         lambda: update(SUBSCRIPTIONS, "verified = 1", f"disabled_at = {PAST}"),
@@ -375,6 +395,10 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         lambda: update(REQUESTS, "kind = 'send_now'", f"due_at = {PAST}"),
     ),
     "a request that is applied and due": ("requests", lambda: update(REQUESTS, SEND_AGAIN, f"due_at = {FUTURE}")),
+    "a request with conditions that cannot be read": (
+        "request-conditions",
+        lambda: update(REQUESTS, SEND_AGAIN, "saga_id = NULL, conditions = '{\"typo\": 1}'"),
+    ),
     "a request that has counted too many": (
         "request-counts",
         lambda: update(REQUESTS, "kind = 'abandon'", "changed = 2"),
@@ -484,6 +508,22 @@ def test_a_subscription_that_changed_later_is_no_violation(planting: None):
             assert audit("deliveries") == {}
             transaction.set_rollback(True)
     assert keys(audit("deliveries")["deliveries"]) == [event]
+
+
+def test_an_event_that_the_filter_does_not_accept_needs_no_delivery(planting: None):
+    not_delivered_to_all()
+    execute(f"UPDATE {SUBSCRIPTIONS} SET label_filter = {ONLY_EU}")
+    assert audit("deliveries") == {}
+
+
+def test_a_delivery_that_the_filter_accepts_or_that_is_older_than_the_filter_is_no_violation(planting: None):
+    saga = Saga.objects.get(pk=delivered_in_spite_of_a_filter())
+    with transaction.atomic():
+        execute(f"UPDATE {SUBSCRIPTIONS} SET updated_at = '2001-12-31 23:58:00'")
+        assert audit("filtered") == {}
+        transaction.set_rollback(True)
+    execute(f"""UPDATE {EVENTS} SET labels = '{{"region": "eu"}}' WHERE id = {saga.event_id}""")
+    assert audit("filtered") == {}
 
 
 def test_work_in_progress_is_reported_only_after_the_grace_period(planting: None):

@@ -35,6 +35,16 @@ def test_a_new_row_starts_with_the_added_value():
 
 
 @pytest.mark.django_db
+def test_a_counter_stops_at_the_largest_number():
+    """Another program may have set it so high: that must not stop the loop that counts."""
+    largest = 2**63 - 1
+    add_up(Counter, KEY, ("value",), {("n", "a", 1): (largest - 1,), ("n", "b", 1): (largest * 16,)})
+    for _ in range(2):
+        add_up(Counter, KEY, ("value",), {("n", "a", 1): (5,), ("n", "b", 1): (5,)})
+    assert values() == {"a": largest, "b": largest}
+
+
+@pytest.mark.django_db
 def test_labels_differ_by_case_and_punctuation():
     label = """Ä' "%s" \\"""
     counters.add({("n", label): 1, ("n", "a"): 1, ("n", "A"): 2})

@@ -79,7 +79,7 @@ class SingleFloor:
         )
 
     def route(self, event: int) -> int:
-        [(_, _)] = self._rows(f"SELECT event_id, event_type FROM {INBOX} WHERE event_id = {event}")
+        [_] = self._rows(f"SELECT event_id, event_type, labels FROM {INBOX} WHERE event_id = {event}")
         self._rows("SELECT version FROM subscription_version LIMIT 1")
         return self._insert(
             f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "

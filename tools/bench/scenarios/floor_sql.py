@@ -31,13 +31,14 @@ class Floor:
     def route(self) -> int:
         self._execute("BEGIN")
         inbox = self._rows(
-            f"SELECT event_id, event_type FROM {INBOX} ORDER BY event_id LIMIT {self._size} FOR UPDATE SKIP LOCKED"
+            f"SELECT event_id, event_type, labels FROM {INBOX} ORDER BY event_id LIMIT {self._size} "
+            "FOR UPDATE SKIP LOCKED"
         )
         self._rows("SELECT version FROM subscription_version LIMIT 1")
         now = self._now()
         sagas = [
             f"({event}, {subscription}, 0, 'Pending', 0, {now}, {POLICY}, {now}, {now})"
-            for event, event_type in inbox
+            for event, event_type, _ in inbox
             for subscription in self._subscriptions[event_type]
         ]
         if sagas:
@@ -45,9 +46,9 @@ class Floor:
                 f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
                 f"max_retry_limit, base_delay, retry_delays, created_at, updated_at) VALUES {', '.join(sagas)}"
             )
-            events = _list(event for event, _ in inbox)
+            events = _list(event for event, *_ in inbox)
             self._rows(f"SELECT id, event_id, subscription_id, generation FROM {SAGAS} WHERE event_id IN ({events})")
-            union = " UNION ALL SELECT ".join([f"{inbox[0][0]} AS event_id", *(str(event) for event, _ in inbox[1:])])
+            union = " UNION ALL SELECT ".join([f"{inbox[0][0]} AS event_id", *(str(event) for event, *_ in inbox[1:])])
             self._execute(
                 f"DELETE {INBOX} FROM (SELECT {union}) input STRAIGHT_JOIN {INBOX} FORCE INDEX (PRIMARY) "
                 f"ON {INBOX}.event_id = input.event_id"

@@ -9,6 +9,7 @@ from django import template
 from django.utils.translation import gettext as _
 
 from deadletters.models import DeadLetter
+from events.labels import decode
 from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 from sagas.views import BUTTONS
@@ -44,6 +45,12 @@ MAX_FAILURES = 5
 @register.filter
 def page_url(row: Any) -> str:
     return format.page_url(type(row), row.pk)
+
+
+@register.filter
+def labels(text: str | None) -> list[tuple[str, str]]:
+    """The labels of an event; control characters are shown as their codes."""
+    return [(format.visible(name), format.visible(value)) for name, value in sorted(decode(text).items())]
 
 
 @register.filter

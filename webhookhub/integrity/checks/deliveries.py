@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import connection
 
+from events import labels
+from subscriptions import filters
 from webhookhub.db import vendors
 from webhookhub.integrity.check import Bounds, RowCheck
 from webhookhub.integrity.tables import EVENTS, INBOX, SAGAS, SUBSCRIPTIONS
@@ -11,6 +15,12 @@ from webhookhub.integrity.tables import EVENTS, INBOX, SAGAS, SUBSCRIPTIONS
 
 def _well_before(bounds: Bounds) -> dict[str, str]:
     return {"well_before": vendors.seconds_before(connection, "e.created_at", int(bounds.grace.total_seconds()))}
+
+
+def _is_accepted(row: dict[str, Any]) -> bool:
+    """Whether the filter of the row's subscription accepts the row's event."""
+    label_filter = None if row["label_filter"] is None else filters.stored(row["label_filter"])
+    return label_filter is None or label_filter.accepts(labels.decode(row["labels"]))
 
 
 CHECKS = (
@@ -29,13 +39,13 @@ CHECKS = (
         name="deliveries",
         invariant=(
             "A routed event has a saga for each subscription to its type that was active, verified and not disabled "
-            "before it and has not changed since."
+            "before it, whose filter accepts it, and that has not changed since."
         ),
         table=EVENTS,
         # It is unknown what the router saw of a subscription that changed later. Well before, because the router's
         # cache may be some seconds old.
         sql="""
-            SELECT e.id, u.id AS subscription_id
+            SELECT e.id, u.id AS subscription_id, e.labels, u.label_filter
             FROM {table} {join} subscriptions u {subscription_by_type} ON u.event_type = e.event_type
             LEFT JOIN webhook_delivery_sagas s {saga_by_event}
                 ON s.event_id = e.id AND s.subscription_id = u.id AND s.generation = 0
@@ -47,6 +57,23 @@ CHECKS = (
         """,
         message="no saga for subscription {subscription_id}",
         terms=_well_before,
+        violates=_is_accepted,
+    ),
+    RowCheck(
+        name="filtered",
+        invariant="A routed saga is of an event that its subscription's filter accepts, unless the subscription has "
+        "changed since.",
+        table=SAGAS,
+        # The routed one only: later generations follow from it. Well before, as above.
+        sql="""
+            SELECT s.id, s.event_id, s.subscription_id, e.labels, u.label_filter
+            FROM {table} {join} subscriptions u {subscription_by_id} ON u.id = s.subscription_id
+            {join} events e {event_by_id} ON e.id = s.event_id
+            WHERE {in_batch} AND s.generation = 0 AND u.label_filter IS NOT NULL AND u.updated_at < {well_before}
+        """,
+        message="the filter of subscription {subscription_id} does not accept event {event_id}",
+        terms=_well_before,
+        violates=lambda row: not _is_accepted(row),
     ),
     RowCheck(
         name="disabled",

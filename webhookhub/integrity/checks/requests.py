@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
+
 from django.db import connection
 
 from webhookhub.integrity.check import Bounds, Found, FunctionCheck, RowCheck, Violation
@@ -29,6 +32,47 @@ def wrong_counts(bounds: Bounds) -> Found:
         for pk, counted, abandoned in rows
         if counted != abandoned
     ]
+
+
+def unreadable_conditions(bounds: Bounds) -> Found:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id, conditions FROM delivery_requests WHERE saga_id IS NULL ORDER BY id")
+        rows = cursor.fetchall()
+    return len(rows), [
+        Violation(REQUESTS.name, pk, "was not applied: its conditions cannot be read")
+        for pk, text in rows
+        if not _are_readable(text)
+    ]
+
+
+def _are_readable(text: str) -> bool:
+    try:
+        conditions = json.loads(text)
+        return bool(conditions) and all(CONDITIONS[name](value) for name, value in conditions.items())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_time(value: str) -> bool:
+    return datetime.fromisoformat(value).tzinfo is not None
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(pk) is int for pk in value)
+
+
+CONDITIONS = {
+    "subscription_ids": _are_numbers,
+    "status": _is_text,
+    "event_type": _is_text,
+    "source": _is_text,
+    "since": _is_time,
+    "until": _is_time,
+}
 
 
 CHECKS = (
@@ -83,6 +127,11 @@ CHECKS = (
             WHERE {in_batch} AND q.kind = 'send_again' AND q.changed <> 0 AND n.id IS NULL
         """,
         message="no delivery follows saga {saga_id}",
+    ),
+    FunctionCheck(
+        name="request-conditions",
+        invariant="A request without a delivery has conditions that select some.",
+        find=unreadable_conditions,
     ),
     FunctionCheck(
         name="request-counts",

@@ -42,6 +42,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from api.models import ApiKey
     from deadletters.models import DeadLetter, Requeue
     from events.intake import publish
+    from events.models import EventType
     from sagas.models import ABANDON, DeliveryRequest
     from subscriptions.models import EndpointHealth, EndpointRate
     from webhookhub.auditlog.models import Entry
@@ -65,6 +66,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     Counter.objects.create(name="n", label="l", shard=0)
     Period.objects.create(period=MINUTE, starts_at=clock.now(), subscription_id=1, shard=0)
     WorkflowPeriod.objects.create(starts_at=clock.now(), workflow="order_submission", shard=0)
+    EventType.objects.create(name="order.created")  # a trigger adds the version
     EndpointRate.objects.create(callback_url="https://a.example/", free_at=clock.now())
     tracker = workflows.tracked()
     publish("order.submitted", {}, correlation_id="k")

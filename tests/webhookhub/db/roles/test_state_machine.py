@@ -20,6 +20,7 @@ from tests.support import legal_steps
 from webhookhub.db import vendors
 from webhookhub.db.errors import code_of
 from webhookhub.db.roles import ROLES
+from webhookhub.ids import new_uid
 
 from .accounts import connected_as
 from .declaration import may
@@ -30,7 +31,7 @@ pytestmark = [pytest.mark.mysql_family, pytest.mark.usefixtures("granted", "comm
 REFUSED, DENIED = {1644, 3819}, {1142, 1143}
 SAGAS, JOBS = "webhook_delivery_sagas", "webhook_delivery_jobs"
 SAGA_COLUMNS = "event_id, subscription_id, status, attempt_count, max_retry_limit, base_delay"
-LETTERS, REQUEUES = "dead_letters", "dead_letter_requeues"
+LETTERS, REQUEUES, REQUESTS = "dead_letters", "dead_letter_requeues", "delivery_requests"
 LATER = "2100-01-01"
 LETTER_COLUMNS = "saga_id, event_id, subscription_id, final_error_code, failed_at, payload_snapshot"
 JOB_COLUMNS = "saga_id, attempt_no, status, attempt_at"
@@ -80,15 +81,23 @@ def change_job(saga: Saga, status: str) -> Statement:
     return f"job {job.status} to {status!r}", sql, (status, job.id)
 
 
+def settle(saga: Saga) -> Statement:
+    job = legal_steps.current_job(saga)
+    legal_steps.update(saga, status="Completed", attempt_count=job.attempt_no)
+    return "settle a result that was applied", f"UPDATE {JOBS} SET settled_at = '2026-01-01' WHERE id = %s", (job.id,)
+
+
 def change_saga(saga: Saga, status: str, added: int) -> Statement:
     sql = f"UPDATE {SAGAS} SET status = %s, attempt_count = attempt_count + {added} WHERE id = %s"
     return f"{saga.id} {saga.status} to {status}, {added} attempts more", sql, (status, saga.id)
 
 
-def insert_letter(saga: Saga, event_id: int | None = None, subscription_id: int | None = None) -> Statement:
+def insert_letter(
+    saga: Saga, event_id: int | None = None, subscription_id: int | None = None, payload: str | None = None
+) -> Statement:
     values = (saga.id, event_id or saga.event_id, subscription_id or saga.subscription_id)
-    sql = f"INSERT INTO {LETTERS} ({LETTER_COLUMNS}) VALUES (%s, %s, %s, 'x', '2026-01-01', '{{}}')"
-    return f"create a dead letter {values} of a saga {saga.status}", sql, values
+    sql = f"INSERT INTO {LETTERS} ({LETTER_COLUMNS}) VALUES (%s, %s, %s, 'x', '2026-01-01', %s)"
+    return f"create a dead letter {values} of a saga {saga.status}", sql, (*values, payload or saga.event.payload)
 
 
 def insert_requeue(saga: Saga, author: str, reason: str) -> Statement:
@@ -135,6 +144,42 @@ def without_values(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
         ("UPDATE subscriptions verified", verified),
     ]
     return [(privilege, (sql, sql, ())) for privilege, sql in statements]
+
+
+def stopping_a_loop(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
+    """Rows with which the step that reads them next would fail, each time it is repeated."""
+    unapplied_id, leased_id = (legal_steps.current_job(running(status)).id for status in ("Completed", "Leased"))
+    subscription_id, pending_id = sagas["Pending"].subscription_id, sagas["Pending"].id
+    result = f"UPDATE {JOBS} SET status = 'Failed', error_code = '{{}}', finished_at = '{{}}' WHERE id = {leased_id}"
+    request = (
+        f"INSERT INTO {REQUESTS} (uid, kind, saga_id, conditions, max_saga_id, requested_by, reason, request_token) "
+        f"VALUES ('{new_uid().hex}', {{}}, 'r', 't')"
+    )
+    saga = f"INSERT INTO {SAGAS} ({SAGA_COLUMNS}) VALUES (987654, {subscription_id}, 'Pending', 0, 3, 1)"
+    event = "INSERT INTO events (event_type, payload, correlation_id) VALUES ('a', '{}', 'a\tb')"
+    requests = [
+        f"'other', {pending_id}, '{{}}', {pending_id}, 'a'",
+        "'abandon', 987654, '{}', 987654, 'a'",
+        f"'abandon', {pending_id}, '{{}}', 0, 'a'",
+        f"'send_again', {pending_id}, '{{}}', {pending_id}, 'a'",
+        f"'abandon', NULL, '[]', {pending_id}, 'a'",
+        f"'abandon', NULL, '{{}}', {pending_id}, '\u00a0'",
+    ]
+    statements = [
+        (f"UPDATE {JOBS} settled_at", f"UPDATE {JOBS} SET settled_at = '2026-01-01' WHERE id = {unapplied_id}"),
+        (f"UPDATE {JOBS} lease_until", f"UPDATE {JOBS} SET lease_until = NULL WHERE id = {leased_id}"),
+        (f"UPDATE {JOBS} lease_resets", f"UPDATE {JOBS} SET lease_resets = 4294967295 WHERE id = {leased_id}"),
+        (f"UPDATE {JOBS} finished_at", result.format("x", "9000-12-01")),
+        (f"UPDATE {JOBS} finished_at", result.format("abandoned", "2026-01-01")),
+        (f"INSERT {SAGAS} status", saga),
+        ("INSERT events correlation_id", event),
+        *((f"INSERT {REQUESTS} reason", request.format(values)) for values in requests),
+    ]
+    return [
+        (f"INSERT {JOBS} status", insert_job(sagas["Pending"], 1, attempt_at="9000-12-01")),
+        (f"INSERT {LETTERS} saga_id", insert_letter(running("Failed", 2), payload="{}")),
+        *((privilege, (sql, sql, ())) for privilege, sql in statements),
+    ]
 
 
 @pytest.fixture
@@ -223,6 +268,7 @@ def forbidden(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
             for words in (("", "r"), ("a", ""), ("a", "  "))
         ),
         *without_values(sagas),
+        *stopping_a_loop(sagas),
     ]
 
 
@@ -243,6 +289,7 @@ def allowed(sagas: dict[str, Saga]) -> list[tuple[str, Statement]]:
         (f"UPDATE {SAGAS} status", change_saga(running("Failed", 2, with_letter=True), "DeadLettered", 1)),
         *((f"UPDATE {SAGAS} status", abandon(abandoned(status))) for status in WAITING),
         (f"INSERT {LETTERS} saga_id", insert_letter(running("Failed", 2))),
+        (f"UPDATE {JOBS} settled_at", settle(running("Completed"))),
         (f"INSERT {REQUEUES} reason", insert_requeue(sagas["DeadLettered"], "anna", "fixed")),
     ]
 

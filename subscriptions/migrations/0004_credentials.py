@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("subscriptions", "0002_triggers")]
+    dependencies = [("subscriptions", "0003_label_filter")]
 
     operations = [
         migrations.AlterModelOptions(
