@@ -7,7 +7,13 @@ from typing import Any
 from django import forms
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
+from unfold.widgets import (
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
 
 from webhookhub.auditlog.context import because
 from webhookhub.console import format
@@ -153,7 +159,7 @@ class OptionalReasonForm(forms.Form):
 
 
 class PemField(forms.CharField):
-    widget = forms.Textarea(attrs={"rows": 6, "spellcheck": "false", "autocomplete": "off", "class": "hub-pem"})
+    widget = UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false", "autocomplete": "off"})
 
 
 class ClientCertificateForm(ReasonForm):
@@ -180,12 +186,13 @@ class OAuth2ClientForm(ReasonForm):
     token_url = forms.CharField(
         label=_("Token URL"),
         max_length=500,
-        widget=forms.TextInput(attrs={"inputmode": "url", "spellcheck": "false"}),
+        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
         help_text=_("An https URL. The same rules as for a callback URL hold."),
         error_messages={"required": _("Enter the token URL.")},
     )
     client_id = forms.CharField(
         label=_("Client ID"),
+        widget=UnfoldAdminTextInputWidget(),
         max_length=MAX_LENGTHS["client_id"],
         error_messages={"required": _("Enter the client ID.")},
     )
@@ -193,14 +200,19 @@ class OAuth2ClientForm(ReasonForm):
         label=_("Client secret"),
         max_length=MAX_LENGTHS["client_secret"],
         strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
         help_text=_("Stored encrypted and not shown again."),
         error_messages={"required": _("Enter the client secret.")},
     )
-    scope = forms.CharField(label=_("Scope"), max_length=MAX_LENGTHS["scope"], required=False)
-    audience = forms.CharField(label=_("Audience"), max_length=MAX_LENGTHS["audience"], required=False)
+    scope = forms.CharField(
+        label=_("Scope"), max_length=MAX_LENGTHS["scope"], required=False, widget=UnfoldAdminTextInputWidget()
+    )
+    audience = forms.CharField(
+        label=_("Audience"), max_length=MAX_LENGTHS["audience"], required=False, widget=UnfoldAdminTextInputWidget()
+    )
     authentication = forms.ChoiceField(
         label=_("Client authentication"),
+        widget=UnfoldAdminSelectWidget,
         choices=[(BASIC, _("in the header (basic)")), (POST, _("in the body (post)"))],
         help_text=_("How ID and secret are sent to the token server."),
     )
