@@ -37,6 +37,7 @@ class ApiKeyAdmin(Audited, ReadOnlyAdmin):
         "state",
         "scopes",
         "source",
+        "networks",
         "events_per_second",
         "expires_at",
         "revoked_at",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from django.http import HttpRequest
 from ninja.security import HttpBearer
+
+from webhookhub.logs import Log, log
 
 from . import keys
 from .keys import Caller
@@ -27,7 +30,7 @@ class ApiKeyAuth(HttpBearer):
         self._hub_wide = hub_wide
 
     def __call__(self, request: HttpRequest) -> Caller:
-        caller = authenticate(request.META.get("HTTP_AUTHORIZATION"), self._scope, keys.find)
+        caller = authenticate(request.META, self._scope, keys.find)
         if self._hub_wide and caller.key.readable_source is not None:
             detail = f"This key is bound to the source {caller.key.source}; use a key without a source"
             raise Problem(403, f"{detail} for {self._hub_wide}.")
@@ -40,16 +43,25 @@ class ApiKeyAuth(HttpBearer):
         return keys.find(token)
 
 
-def authenticate(authorization: str | None, scope: str, find: Callable[[str], Caller | None]) -> Caller:
-    """The caller with the key of this header. Raises Problem 401, or 403 if the key lacks the scope."""
-    scheme, _, token = (authorization or "").partition(" ")
+def authenticate(environ: Mapping[str, Any], scope: str, find: Callable[[str], Caller | None]) -> Caller:
+    """The caller with the key of this request. Raises Problem 401, or 403 if the key lacks the scope or may not be used
+    from there."""
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     caller = find(token) if scheme.lower() == HttpBearer.openapi_scheme else None
     if caller is None:
         # The same response whatever is wrong, so that it does not reveal which keys exist.
         raise Problem(401, UNAUTHORIZED, headers={"WWW-Authenticate": 'Bearer realm="WebhookHub"'})
+    if caller.key.networks:
+        _check_network(caller.key, environ.get("REMOTE_ADDR", ""))
     if not caller.key.has_scope(scope):
         raise Problem(403, f"This key lacks the scope {scope}.")
     return caller
+
+
+def _check_network(key: ApiKey, address: str) -> None:
+    if not key.may_be_used_from(address):
+        log(Log.API_KEY_REFUSED, key_id=key.key_id, name=key.name, address=address)
+        raise Problem(403, f"This key may not be used from {address or 'a Unix socket'}; use one of its networks.")
 
 
 def actor_name(key: ApiKey) -> str:

@@ -37,10 +37,11 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = ApiKey
-        fields = ("name", "source", "scopes", "expires_at", "events_per_second")
+        fields = ("name", "source", "scopes", "networks", "expires_at", "events_per_second")
         widgets = {
             "name": UnfoldAdminTextInputWidget,
             "source": UnfoldAdminTextInputWidget,
+            "networks": UnfoldAdminTextInputWidget,
             "events_per_second": UnfoldAdminIntegerFieldWidget,
         }
 

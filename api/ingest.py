@@ -73,6 +73,8 @@ def send(environ: Environ, caller: Caller) -> Response:
         raise problems.invalid("Idempotency-Key", f"must have at most {MAX_KEY_LENGTH} characters")
     limits.consume(caller, 1)
     text = parsing.text(environ, event_parsing.MAX_EVENT_BYTES)
+    if (weight := limits.weight(text)) > 1:
+        limits.consume(caller, weight - 1)
     key = parsing.idempotency_key(idempotency_key, "external_id")
     try:
         [result] = _commit.publish([event_parsing.parse_event(text, caller.key.event_source, key)])
@@ -91,11 +93,14 @@ def send_many(environ: Environ, caller: Caller) -> Response:
         raise problems.invalid("Idempotency-Key", "is not allowed for a batch; give each event an external_id")
     limits.consume(caller, 1)
     text = parsing.text(environ, hub().api_batch_bytes)
+    # Before the body is parsed, and even if it is invalid.
+    weight = limits.weight(text)
+    limits.consume(caller, weight - 1)
     try:
         parsed = event_parsing.parse_batch(text, caller.key.event_source, MAX_BATCH_EVENTS)
     except InvalidEvent as error:
         raise _problem(error) from None
-    limits.consume(caller, len(parsed) - 1)
+    limits.consume(caller, max(0, len(parsed) - weight))
     published = iter(_commit.publish([event for event in parsed if isinstance(event, NewEvent)]))
     results = [next(published) if isinstance(event, NewEvent) else event for event in parsed]
     body = {"results": [_result(index, result) for index, result in enumerate(results)]}
@@ -116,7 +121,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         _close_old_connections()
     path = environ["PATH_INFO"]
     try:
-        caller = auth.authenticate(environ.get("HTTP_AUTHORIZATION"), EVENTS_WRITE, keys.find_cached)
+        caller = auth.authenticate(environ, EVENTS_WRITE, keys.find_cached)
         response = OPERATIONS[path](environ, caller)
     except Problem as problem:
         response = _refusal(problem, path)
@@ -198,7 +203,11 @@ def _headers() -> Mapping[str, str]:
 
     for middleware in MIDDLEWARE_OF_HEADERS:
         respond = import_string(middleware)(respond)
-    return {name: value for name, value in respond(HttpRequest()).headers.items() if name != "Content-Type"}
+    request = HttpRequest()
+    if settings.SECURE_PROXY_SSL_HEADER:
+        name, value = settings.SECURE_PROXY_SSL_HEADER
+        request.META[name] = value
+    return {name: value for name, value in respond(request).headers.items() if name != "Content-Type"}
 
 
 @cache

@@ -21,20 +21,23 @@ from django.utils.translation import gettext as _
 from events.intake import is_the_hub
 from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import record
+from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledSelect, columns_of
 from webhookhub.logs import Log, log
 
-from .models import ApiKey
+from .models import ApiKey, parse_networks
 from .scopes import HUB_WIDE, SCOPES
 
 PREFIX = "whk"
 ID_BYTES = 6
 SECRET_BYTES = 32
 NAME_LENGTH = 100
+NETWORKS_LENGTH = 500
 MAX_RATE = 100_000
 LAST_USED_INTERVAL = timedelta(minutes=1)
+WARNING_INTERVAL = timedelta(days=1)
 NO_HASH = "0" * 64
 # A revocation must have effect within a second.
 CACHE_SECONDS = 0.8
@@ -64,6 +67,8 @@ class _Cached(NamedTuple):
     read_at: float
 
 
+# When the log was last warned of a key that expires.
+_warned_at: dict[int, datetime] = {}
 # By key id. Only valid keys are added, so there are no more than keys in the database.
 _cache: dict[str, _Cached] = {}
 
@@ -76,10 +81,11 @@ def create(
     source: str = "",
     expires_at: datetime | None = None,
     events_per_second: int | None = None,
+    networks: str = "",
 ) -> tuple[ApiKey, str]:
     """Returns the new key and its text, which is not stored."""
     chosen = sorted(set(scopes))
-    check(name, chosen, source, expires_at, events_per_second)
+    check(name, chosen, source, expires_at, events_per_second, networks)
     key_id, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     key = ApiKey(
         key_id=key_id,
@@ -89,12 +95,19 @@ def create(
         source=source,
         expires_at=expires_at,
         events_per_second=events_per_second,
+        networks=networks,
         created_by=by[:150],
     )
     try:
         with transaction.atomic():
             key.save(force_insert=True)
-            details = {"key_id": key_id, "scopes": chosen, "source": source, "expires_at": expires_at}
+            details = {
+                "key_id": key_id,
+                "scopes": chosen,
+                "source": source,
+                "networks": networks,
+                "expires_at": expires_at,
+            }
             record(actions.CREATE_KEY, key, by=by, details=details)
     except IntegrityError:
         raise InvalidKey("name", _("%(name)s is taken; choose another") % {"name": repr(name)}) from None
@@ -103,7 +116,12 @@ def create(
 
 
 def check(
-    name: str, scopes: list[str], source: str, expires_at: datetime | None, events_per_second: int | None
+    name: str,
+    scopes: list[str],
+    source: str,
+    expires_at: datetime | None,
+    events_per_second: int | None,
+    networks: str = "",
 ) -> None:
     """Raises InvalidKey if a field of a new key is invalid."""
     _check_name("name", name)
@@ -126,6 +144,13 @@ def check(
         raise InvalidKey("expires_at", _("must be in the future"))
     if events_per_second is not None and not 1 <= events_per_second <= MAX_RATE:
         raise InvalidKey("events_per_second", _("must be an integer from 1 to %(limit)s") % {"limit": MAX_RATE})
+    try:
+        parse_networks(networks)
+    except ValueError as error:
+        why = _("must be networks in CIDR form, separated by commas (%(error)s)")
+        raise InvalidKey("networks", why % {"error": error}) from None
+    if len(networks) > NETWORKS_LENGTH:
+        raise InvalidKey("networks", _("must have at most %(limit)s characters") % {"limit": NETWORKS_LENGTH})
 
 
 def revoke(key: ApiKey, *, by: str) -> bool:
@@ -167,6 +192,7 @@ def find(text: str) -> Caller | None:
         return None
     read_at: datetime = rows[0][-1]
     _note_use(key, read_at)
+    _warn_of_expiry(key, read_at)
     return Caller(key, read_at)
 
 
@@ -192,6 +218,15 @@ def _note_use(key: ApiKey, now: datetime) -> None:
     if key.last_used_at is None or key.last_used_at < before:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
         ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
+
+
+def _warn_of_expiry(key: ApiKey, now: datetime) -> None:
+    """Logged once a day by each process that gets requests with the key."""
+    if key.expires_at is None or key.expires_at - now > hub().key_expiry_warning:
+        return
+    if _warned_at.get(key.id, now - WARNING_INTERVAL) <= now - WARNING_INTERVAL:
+        _warned_at[key.id] = now
+        log(Log.API_KEY_EXPIRES, key_id=key.key_id, name=key.name, expires_at=key.expires_at.isoformat())
 
 
 def _hash(secret: str) -> str:

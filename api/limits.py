@@ -1,5 +1,7 @@
 """Limits how many events a key may send: a rate per second, with bursts of ten seconds' worth.
 
+A large event, and one of many elements, counts as several.
+
 The key's row holds the time until which its allowance is used up. Sending n events moves this time ahead by n times the
 interval of one event, but to at most ten seconds from now. To save statements, each process takes a tenth of a second's
 worth at a time. Several processes together may therefore exceed the limit once, by at most one such chunk each.
@@ -8,6 +10,7 @@ worth at a time. Several processes together may therefore exceed the limit once,
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -27,6 +30,12 @@ BURST_SECONDS = 10
 SECOND = 1_000_000  # microseconds
 CHUNKS_PER_SECOND = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A body counts as at least one event for each so many bytes and elements (commas and brackets), which cost as much.
+BYTES_PER_EVENT = 16 * 1024
+ELEMENTS_PER_EVENT = 100
+# About half a second to parse.
+MAX_ELEMENTS = 500_000
+STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 @dataclass
@@ -39,6 +48,24 @@ class TokenBucket:
 
 _buckets: dict[int, TokenBucket] = {}
 _lock = threading.Lock()
+
+
+def weight(body: str) -> int:
+    """As how many events a body counts, at least. Raises Problem 413 if it has too many elements."""
+    if len(body) <= BYTES_PER_EVENT:
+        return 1
+    elements = _elements(body)
+    if elements > MAX_ELEMENTS:
+        # Texts with many commas look alike.
+        elements = _elements(STRING.sub("", body))
+    if elements > MAX_ELEMENTS:
+        why = f"has {elements} commas and brackets outside of texts; send at most {MAX_ELEMENTS}"
+        raise Problem(413, f"body {why}.", [("body", why)])
+    return max(1, len(body) // BYTES_PER_EVENT, elements // ELEMENTS_PER_EVENT)
+
+
+def _elements(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 def consume(caller: Caller, events: int) -> None:

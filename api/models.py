@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
+from ipaddress import ip_network
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 
+from webhookhub import proxies
+from webhookhub.conf import Network, hub
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.fields import ExactTextField
 
@@ -19,6 +23,10 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         """Neither revoked nor expired, by the database's clock."""
         expired = models.Q(expires_at__isnull=False, expires_at__lte=UtcNow())
         return self.filter(revoked_at__isnull=True).exclude(expired)
+
+    def expiring(self, now: datetime) -> ApiKeyQuerySet:
+        """Usable, but not for long."""
+        return self.usable().filter(expires_at__lte=now + hub().key_expiry_warning)
 
 
 class ApiKey(models.Model):
@@ -39,6 +47,14 @@ class ApiKey(models.Model):
             "The producer that the key is bound to: it sends and reads only events of this source. "
             "Empty: no restriction."
         ),
+    )
+    networks = ExactTextField(
+        _("networks"),
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Networks that may use the key, such as 192.0.2.0/24, separated by commas. Empty: all."),
     )
     events_per_second = models.PositiveIntegerField(
         _("events per second"), null=True, blank=True, help_text=_("The key's limit. Empty: the hub's default.")
@@ -65,6 +81,9 @@ class ApiKey(models.Model):
     def has_scope(self, scope: str) -> bool:
         return scope in SCOPES and scope in self.scopes.split()
 
+    def may_be_used_from(self, address: str) -> bool:
+        return not self.networks or proxies.is_in(address, parse_networks(self.networks))
+
     @property
     def event_source(self) -> str:
         """The source of the events that are sent with this key."""
@@ -81,3 +100,9 @@ class ApiKey(models.Model):
         return (
             gettext_noop("expired") if self.expires_at is not None and self.expires_at <= now else gettext_noop("valid")
         )
+
+
+@lru_cache(maxsize=1000)
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """Raises ValueError."""
+    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())

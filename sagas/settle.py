@@ -44,6 +44,7 @@ class FinishedJob(NamedTuple):
     worker_id: str
     lease_until: datetime | None
     duration_ms: int | None
+    lease_resets: int
 
 
 class SagaRow(NamedTuple):
@@ -236,6 +237,7 @@ def _attempt(job: FinishedJob, saga: SagaRow) -> AttemptResult:
         saga.requested_at,
         job.finished_at,
         job.duration_ms or 0,
+        job.lease_resets,
     )
 
 

@@ -227,6 +227,7 @@ def empty_tables() -> None:
 
 OWN_APPS = {
     "webhookhub",
+    "accounts",
     "events",
     "subscriptions",
     "sagas",

@@ -6,11 +6,12 @@ import resource
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Info, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
 
 from webhookhub.conf import hub, variable
-from webhookhub.db import ingest, requirements
+from webhookhub.db import ingest, requirements, vendors
 from webhookhub.egress import libcurl
 
 # The tag of the checks that every loop runs when it starts. Django's own checks would import the whole console.
@@ -65,6 +66,26 @@ def database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> li
 
 
 @register(Tags.database)
+def ids_of_this_cell(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Hubs whose rows may meet in one place, such as a warehouse, have disjoint ids."""
+    if not databases or "default" not in databases:
+        return []
+    increment, offset = vendors.id_steps(connection)
+    if offset > increment:
+        return [
+            Warning(
+                f"The server ignores its auto_increment_offset {offset}: auto_increment_increment is {increment}.",
+                hint="Set the increment to the largest number of cells, and the offset to a number up to that.",
+                id="webhookhub.W030",
+            )
+        ]
+    if increment == 1:
+        return []
+    text = f"Automatic ids are {increment} apart, with the offset {offset} (auto_increment_increment and …_offset)."
+    return [Info(text, id="webhookhub.I030")]
+
+
+@register(Tags.database)
 def ingest_database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     if ingest.ALIAS not in (databases or []):
         return []
@@ -73,6 +94,19 @@ def ingest_database_is_fit(databases: Sequence[str] | None = None, **kwargs: Any
     except ImproperlyConfigured as error:
         return [Error(f"{error}.", id="webhookhub.E022")]
     return _errors(requirements.server_problems(ingest.ALIAS))
+
+
+@register(Tags.security, deploy=True)
+def clients_are_known(**kwargs: Any) -> list[CheckMessage]:
+    if not hub().public_url or hub().trusted_proxies:
+        return []
+    return [
+        Warning(
+            "Behind a proxy, all clients have the proxy's address: one of them can use up the log-ins of all.",
+            hint=f"Set {variable('trusted_proxies')} to the address of the proxy that sends X-Forwarded-For.",
+            id="webhookhub.W001",
+        )
+    ]
 
 
 def _errors(problems: Sequence[requirements.Problem]) -> list[CheckMessage]:

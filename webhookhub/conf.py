@@ -33,6 +33,7 @@ DAY = 24 * HOUR
 Network = IPv4Network | IPv6Network
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 PROXY_HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
+ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 HOST = re.compile(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]")
 
 
@@ -82,11 +83,40 @@ def _hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
+def _address(text: str) -> str:
+    match = ADDRESS.fullmatch(text)
+    if text and (match is None or not 1 <= int(match["port"]) <= 65535):
+        raise ValueError("a host and a port, such as 127.0.0.1:8001")
+    return text
+
+
 def _origins(text: str) -> tuple[str, ...]:
     origins = _list(text)
     if not all(re.fullmatch(r"https?://[^/\s]+", origin) for origin in origins):
         raise ValueError("origins with their scheme, separated by commas, such as https://hub.example.com")
     return origins
+
+
+def _public_url(text: str) -> str:
+    url = text.rstrip("/")
+    if url and not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", url):
+        raise ValueError("a scheme and a host, such as https://hub.example.com")
+    return url.lower()
+
+
+def _issuer(text: str) -> str:
+    url = text.rstrip("/")
+    # Without TLS only on this machine, for trials.
+    if url and not re.fullmatch(r"(https://[^/\s?#@]+|http://(localhost|127\.0\.0\.1)(:[0-9]+)?)(/[^\s?#]*)?", url):
+        raise ValueError("the https URL of the provider, such as https://login.example.com/realms/staff")
+    return text
+
+
+def _mapping(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [part.partition("=") for part in _list(text)]
+    if not all(name.strip() and group.strip() for name, _, group in pairs):
+        raise ValueError("pairs separated by commas, such as hub-support=support,hub-admins=superusers")
+    return tuple((name.strip(), group.strip()) for name, _, group in pairs)
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -208,7 +238,25 @@ class HubSettings:
     allowed_hosts: tuple[str, ...] = _setting(
         ("localhost", "127.0.0.1", "[::1]"), _hosts, "host names under which the console and the API are served"
     )
-    csrf_origins: tuple[str, ...] = _setting((), _origins, "origins trusted by the console's forms behind a TLS proxy")
+    csrf_origins: tuple[str, ...] = _setting((), _origins, "further origins trusted by the console's forms")
+    public_url: str = _setting("", _public_url, "URL of the console; with https, cookies are Secure and HSTS is sent")
+    trusted_proxies: tuple[Network, ...] = _setting(
+        (), _networks, "networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed"
+    )
+
+    # Log-in
+    session_age: timedelta = _seconds(12 * HOUR, 60, 30 * DAY, "longest session of the console")
+    session_idle: timedelta = _seconds(HOUR, 60, 30 * DAY, "time without a request after which a session ends")
+    password_log_in: bool = _setting(True, _flag, "whether people may log in with a password")
+    second_factor_groups: tuple[str, ...] = _setting(
+        (), _list, "groups whose members need a second factor if they log in with a password"
+    )
+    oidc_issuer: str = _setting("", _issuer, "the OpenID Connect provider of single sign-on")
+    oidc_client_id: str = _setting("", str, "the hub's client id at the provider")
+    oidc_client_secret: str = _setting("", str, "the hub's client secret at the provider", secret=True)
+    oidc_name: str = _setting("single sign-on", str, "the provider's name on the log-in page")
+    oidc_groups_claim: str = _setting("groups", str, "the claim with the user's groups at the provider")
+    oidc_groups: tuple[tuple[str, str], ...] = _setting((), _mapping, "groups at the provider and in the hub")
 
     # Retries (a delivery keeps the policy it was created with)
     max_retry_limit: int = _whole(20, 1, 1000, "attempts of a delivery, the first included")
@@ -264,6 +312,9 @@ class HubSettings:
         1000, 1, 100_000, "average rate of events per API key; ten seconds' worth at once"
     )
     api_batch_bytes: int = _whole(8 * 1024 * 1024, 1024, 256 * 1024 * 1024, "largest batch of events in bytes")
+    key_expiry_warning: timedelta = _seconds(
+        14 * DAY, 0, 365 * DAY, "how long before its expiry the hub warns of an API key"
+    )
 
     # Event types
     strict_event_types: bool = _setting(
@@ -288,6 +339,9 @@ class HubSettings:
     )
 
     # Readiness
+    probes: str = _setting(
+        "", _address, "address at which run_web and run_hub --web also serve /healthz and /readyz; empty: none"
+    )
     stuck_after: timedelta = _seconds(
         120, 1, DAY, "age of ready work that no loop has taken, after which /readyz reports it"
     )
@@ -344,6 +398,7 @@ def load(environment: Mapping[str, str]) -> HubSettings:
             raise ImproperlyConfigured(f"{name}{shown}: it must be {error}") from None
     loaded = HubSettings(**values)
     _check_timeouts(loaded)
+    _check_log_in(loaded)
     return loaded
 
 
@@ -359,6 +414,17 @@ def _check_timeouts(loaded: HubSettings) -> None:
         raise ImproperlyConfigured(
             f"{variable('connect_timeout')} is {loaded.connect_timeout.total_seconds():g} s: it must not be longer "
             f"than {variable('request_timeout')}, {loaded.request_timeout.total_seconds():g} s"
+        )
+
+
+def _check_log_in(loaded: HubSettings) -> None:
+    needed = ("public_url", "oidc_client_id", "oidc_client_secret", "oidc_groups")
+    missing = [variable(name) for name in needed if not getattr(loaded, name)]
+    if loaded.oidc_issuer and missing:
+        raise ImproperlyConfigured(f"{variable('oidc_issuer')} is set: {' and '.join(missing)} must be set, too")
+    if not loaded.password_log_in and not loaded.oidc_issuer:
+        raise ImproperlyConfigured(
+            f"{variable('password_log_in')} is off and {variable('oidc_issuer')} is not set: nobody could log in"
         )
 
 

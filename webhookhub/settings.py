@@ -6,6 +6,7 @@ Without DATABASE_URL the hub runs on its embedded database in `var/`, with setti
 import os
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -60,6 +61,23 @@ DEBUG = WEBHOOKHUB.debug
 SECRET_KEY = WEBHOOKHUB.secret_key
 ALLOWED_HOSTS = list(WEBHOOKHUB.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(WEBHOOKHUB.csrf_origins)
+if WEBHOOKHUB.public_url:
+    _public = urlsplit(WEBHOOKHUB.public_url)
+    ALLOWED_HOSTS.append(_public.hostname or "")
+    CSRF_TRUSTED_ORIGINS.append(WEBHOOKHUB.public_url)
+    SECURE_SSL_HOST = _public.netloc
+# Everything that depends on TLS follows the public URL. wsgi.py removes the header unless a trusted proxy has sent it.
+_https = WEBHOOKHUB.public_url.startswith("https://")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
+SECURE_SSL_REDIRECT = _https
+# Programs inside the network may use the API without TLS. A redirect would come after the key was sent.
+SECURE_REDIRECT_EXEMPT = [r"^api/"]
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = _https
+# HSTS for subdomains and in the browsers' lists is a decision about other hosts than the hub.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+# Sessions end earlier than their cookies: accounts/sessions.py.
+SESSION_COOKIE_AGE = int(WEBHOOKHUB.session_age.total_seconds())
 
 INSTALLED_APPS = [
     "webhookhub",
@@ -97,6 +115,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "webhookhub.accounts.sessions.SessionLimitsMiddleware",
     "webhookhub.auditlog.middleware.ActorMiddleware",
     "webhookhub.console.middleware.DeniedMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -121,6 +140,7 @@ TEMPLATES = [
 ROOT_URLCONF = "webhookhub.urls"
 LOGIN_REDIRECT_URL = "admin:index"
 WSGI_APPLICATION = "webhookhub.wsgi.application"
+PASSWORD_HASHERS = ["webhookhub.accounts.passwords.Argon2Hasher", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")

@@ -26,15 +26,14 @@ BODY_BYTES_IN_MEMORY = 64 * 1024
 # A body that is longer than a batch may be by at most this gets the API's error, which names the limit.
 REFUSED_BY_THE_API = 1024 * 1024
 CHECK_SECONDS = 1.0
-# A proxy on this machine may say that the client used HTTPS, as with gunicorn.
-TRUSTED_PROXY = "127.0.0.1"
-TRUSTED_HEADERS = {"x-forwarded-proto"}
 
 
 class WebServer:
     def __init__(self, application: Application, address: str) -> None:
         self._dispatchers: dict[int, Any] = {}
         self._is_stopping = False
+        # When its loop last ran, by the monotonic clock; it runs at least every CHECK_SECONDS.
+        self.last_turn = time.monotonic()
         self._server = create_server(
             application,
             map=self._dispatchers,
@@ -43,9 +42,7 @@ class WebServer:
             connection_limit=MAX_CONNECTIONS,
             inbuf_overflow=BODY_BYTES_IN_MEMORY,
             max_request_body_size=hub().api_batch_bytes + REFUSED_BY_THE_API,
-            trusted_proxy=TRUSTED_PROXY,
-            trusted_proxy_headers=TRUSTED_HEADERS,
-            clear_untrusted_proxy_headers=True,
+            clear_untrusted_proxy_headers=False,  # webhookhub/proxies.py does
             ident=None,
         )
         self._poll = _Poll(self._dispatchers)
@@ -74,6 +71,7 @@ class WebServer:
         return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
     def _handle_events(self) -> None:
+        self.last_turn = time.monotonic()
         self._poll.handle_events(CHECK_SECONDS)
 
 

@@ -18,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.wsgi import get_wsgi_application
 from django.utils.http import parse_header_parameters
 
+from webhookhub import proxies
 from webhookhub.db import ingest
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -33,6 +34,7 @@ CHARSETS = {"utf-8", "utf-16", "ascii", "iso8859-1", "iso8859-15", "cp1252", "bi
 
 def refusing_unreadable_content_types(application: Application) -> Application:
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        proxies.apply(environ)
         if _is_readable(environ.get("CONTENT_TYPE", "")):
             return application(environ, start_response)
         return _bad_request(environ, start_response)

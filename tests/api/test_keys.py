@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -309,3 +311,81 @@ def test_the_schema_names_the_bearer_key_and_every_operations_errors():
             assert {"401", "403", "422", "503"} <= operation["responses"].keys(), path
             assert ("requestBody" not in operation) or "415" in operation["responses"], (method, path)
     assert "$defs" not in str(schema)
+
+
+def client_at(text: str, address: str) -> Any:
+    client = Client(REMOTE_ADDR=address, headers={"Authorization": f"Bearer {text}"})
+    read = client.get("/api/v1/deliveries")
+    sent = client.post("/api/v1/events", EVENT, content_type="application/json")
+    return read.status_code, sent.status_code
+
+
+@pytest.mark.every_engine
+def test_a_key_may_be_limited_to_networks():
+    networks = "192.0.2.0/24, 2001:db8::/32"
+    text = keys.create("shop", ["read", "events:write"], by="tests", networks=networks)[1]
+
+    assert client_at(text, "192.0.2.7") == (200, 201)
+    assert client_at(text, "2001:db8::7") == (200, 201)
+    assert client_at(text, "::ffff:192.0.2.7") == (200, 201)
+    assert client_at(text, "198.51.100.1") == (403, 403)
+    assert client_at(text, "") == (403, 403)
+    client = Client(REMOTE_ADDR="198.51.100.1", headers={"Authorization": f"Bearer {text}"})
+    assert "198.51.100.1" in client.get("/api/v1/deliveries").json()["detail"]
+
+
+def test_the_short_way_of_events_checks_networks(log_stream: Any):
+    """webhookhub/wsgi.py sends events there, without Django's middleware."""
+    from webhookhub.wsgi import application
+
+    text = keys.create("shop", ["events:write"], by="tests", networks="192.0.2.0/24")[1]
+    statuses = []
+    for address, forwarded in [("192.0.2.7", ""), ("198.51.100.1", ""), ("198.51.100.1", "192.0.2.7")]:
+        body = json.dumps(EVENT).encode()
+        environ = {
+            "REQUEST_METHOD": "POST",
+            "PATH_INFO": "/api/v1/events",
+            "SERVER_NAME": "localhost",
+            "CONTENT_TYPE": "application/json",
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": io.BytesIO(body),
+            "REMOTE_ADDR": address,
+            "HTTP_AUTHORIZATION": f"Bearer {text}",
+            **({"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {}),
+        }
+        application(environ, lambda status, headers: statuses.append(status[:3]))
+    assert statuses == ["201", "403", "403"]
+    assert log_stream.getvalue().count("api_key_refused") == 2
+
+
+@pytest.mark.parametrize("networks", ["x", "192.0.2.1/24", "192.0.2.0/33", "10.0.0.0/8," * 60])
+def test_wrong_networks_are_refused(networks: str):
+    with pytest.raises(keys.InvalidKey, match="networks must"):
+        keys.create("shop", ["read"], by="tests", networks=networks)
+    assert not ApiKey.objects.exists()
+
+
+@pytest.mark.every_engine
+def test_a_key_warns_before_it_expires(
+    superuser: Client, viewer: Client, log_stream: Any, hub_settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    from webhookhub.stats import catalogue, open_work
+
+    monkeypatch.setattr(keys, "_warned_at", {})
+    now = clock.now()
+    soon = keys.create("soon", ["read"], by="tests", expires_at=now + timedelta(days=13))[1]
+    later = keys.create("later", ["read"], by="tests", expires_at=now + timedelta(days=15))[1]
+    keys.revoke(keys.create("revoked", ["read"], by="tests", expires_at=now + timedelta(days=1))[0], by="tests")
+    keys.create("never", ["read"], by="tests")
+    for text in (soon, soon, later):
+        assert keys.find(text) is not None
+
+    lines = [json.loads(line) for line in log_stream.getvalue().splitlines() if "api_key_expires" in line]
+    assert [line["name"] for line in lines] == ["soon"]
+    assert open_work.read()[catalogue.KEYS_EXPIRING] == 1
+    page = superuser.get("/admin/").content.decode()
+    assert "The API key soon expires at" in page
+    assert "The API key later" not in page
+    assert "The API key soon" not in viewer.get("/admin/").content.decode()
+    hub_settings(key_expiry_warning=timedelta(0))
+    assert open_work.read()[catalogue.KEYS_EXPIRING] == 0

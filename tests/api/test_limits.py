@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -142,3 +143,68 @@ def test_the_default_limit_is_a_setting(program: Callable[..., Program], hub_set
 
     assert sender.post("/events/batch", {"events": [EVENT] * 20}).status_code == 200
     assert sender.post("/events", EVENT).status_code == 429
+
+
+def lists(count: int) -> str:
+    return "[" + ",".join(["[]"] * count) + "]"
+
+
+@pytest.mark.parametrize(
+    ("body", "weight"),
+    [
+        ("{}", 1),
+        (lists(5000), 1),  # below 16 KB
+        ('"' + "x" * 160_000 + '"', 9),
+        (lists(50_000), 1000),
+        ('"' + "," * 160_000 + '"', 1600),
+        # Commas in texts do not make a body too large.
+        (f'["{"," * 600_000}", "\\",{"," * 600_000}"]', 73),
+    ],
+)
+def test_large_bodies_count_as_several_events(body: str, weight: int):
+    assert limits.weight(body) == weight
+
+
+EVENT_OF_LISTS = f'{{"event_type": "a", "payload": {lists(80_000)}}}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"events": [{",".join([EVENT_OF_LISTS] * 33)}]}}',
+        f'{{"events": [{",".join(["[]"] * 2_700_000)}]}}',
+        f'{{"events": [{{"event_type": "a", "payload": {lists(2_700_000)}}}]}}',
+        lists(2_700_000),
+        "[" * 4_000_000,
+        "[" * 4_000_000 + "]" * 4_000_000,
+        '["' + '","' * 2_000_000,
+        '{"a":' * 1_600_000,
+    ],
+    ids=["events", "items", "payload", "body", "open", "deep", "texts", "objects"],
+)
+def test_bodies_of_millions_of_elements_are_refused_at_little_cost(body: str, program: Callable[..., Program]):
+    sender = program("sender", "events:write", events_per_second=100_000)
+    started = time.process_time()
+    response = sender.send("POST", "/events/batch", body.encode()[: 8 * 1024 * 1024])
+    assert response.status_code == 413
+    assert response.json()["errors"][0]["field"] == "body"
+    assert time.process_time() - started < 1
+
+
+def test_batches_are_charged_by_what_they_cost(program: Callable[..., Program]):
+    """Before they are parsed, and even if they are invalid."""
+    sender = program("sender", "events:write", events_per_second=200)
+    batch = f'{{"events": [{EVENT_OF_LISTS}]}}'.encode()
+    assert sender.send("POST", "/events/batch", batch).status_code == 200  # 1,600 of 2,000
+    assert sender.send("POST", "/events/batch", batch).status_code == 429
+    restart()
+    assert sender.send("POST", "/events/batch", b"[" * 100_000).status_code == 429
+    assert sender.send("POST", "/events", EVENT_OF_LISTS.encode()).status_code == 429
+    assert sender.post("/events", EVENT).status_code == 201
+    assert Event.objects.count() == 2
+
+
+def test_large_events_are_charged_by_what_they_cost(program: Callable[..., Program]):
+    sender = program("sender", "events:write", events_per_second=200)
+    assert sender.send("POST", "/events", EVENT_OF_LISTS.encode()).status_code == 201
+    assert sender.send("POST", "/events", EVENT_OF_LISTS.encode()).status_code == 429

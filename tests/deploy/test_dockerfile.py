@@ -8,6 +8,7 @@ import pytest
 from django.core.management import get_commands
 
 from tests.test_packaging import APPS
+from webhookhub.conf import variable
 
 from . import dockerfile
 from .dockerfile import ROOT, copy_of, ignored, stages
@@ -67,8 +68,10 @@ def test_its_command_exists_and_its_health_check_asks_that_address():
     assert LAST.command("ENTRYPOINT") == ["webhookhub"]
     assert command[0] in get_commands()
     port = command[-1].rpartition(":")[2]
-    assert LAST.last("EXPOSE") == port
-    assert f":{port}/healthz" in LAST.last("HEALTHCHECK")
+    [probes] = [value for value in LAST.values("ENV") if value.startswith(f"{variable('probes')}=")]
+    probes_port = probes.rpartition(":")[2]
+    assert LAST.last("EXPOSE") == f"{port} {probes_port}"
+    assert f":{probes_port}/healthz" in LAST.last("HEALTHCHECK")
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")

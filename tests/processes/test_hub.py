@@ -173,6 +173,7 @@ BAD = {
     "--web=:8000": "--web must be a host and a port",
     "--web=localhost:65536": "--web must be a host and a port",
     "--web=": "--web must be a host and a port",
+    "--probes=127.0.0.1:8001": "--probes needs --web",
 }
 
 

@@ -57,3 +57,24 @@ def test_an_unfit_database_is_an_error_with_its_own_id(committed):
         assert ids(run_checks(tags=[Tags.database], databases=[])) == set()
     finally:
         connection.close()
+
+
+@pytest.mark.mysql_family
+@pytest.mark.parametrize(
+    ("increment", "offset", "expected"),
+    [
+        (1, 1, set()),
+        (4, 3, {("webhookhub.I030", "Automatic ids are 4 apart, with the offset 3")}),
+        (2, 3, {("webhookhub.W030", "The server ignores its auto_increment_offset 3")}),
+    ],
+)
+def test_the_ids_of_a_cell_are_reported(committed, increment: int, offset: int, expected: set[tuple[str, str]]):
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET auto_increment_increment = {increment}, auto_increment_offset = {offset}")
+    try:
+        messages = run_checks(tags=[Tags.database], databases=["default"])
+    finally:
+        connection.close()
+    found = {(message.id, message.msg[: len(text)]) for message in messages for _, text in expected}
+    assert ids(messages) == {id for id, _ in expected}
+    assert found == expected

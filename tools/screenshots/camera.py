@@ -22,6 +22,8 @@ class Picture:
     height: int = 900
     dark: bool = False
     language: str = "en-US"
+    # Of whom: a user who is logged in, who has entered the password, or nobody.
+    visitor: str = "user"
 
 
 def pictures(stage: Stage) -> list[Picture]:
@@ -34,6 +36,9 @@ def pictures(stage: Stage) -> list[Picture]:
         Picture("delivery", delivery, height=1300),
         Picture("delivery-phone", delivery, width=390, height=844),
         Picture("dead-letters", "/admin/deadletters/deadletter/"),
+        Picture("log-in", "/admin/login/", width=960, height=620, visitor="nobody"),
+        Picture("log-in-second-factor", "/admin/verify/", width=960, height=480, visitor="pending"),
+        Picture("second-factor", "/admin/second-factor/app/", height=760),
         Picture("subscription", f"/admin/subscriptions/subscription/{stage.subscription}/change/", height=1100),
     ]
 
@@ -59,7 +64,9 @@ def _take(browser: Browser, stage: Stage, picture: Picture, file: Path) -> None:
         reduced_motion="reduce",
     )
     context.set_default_timeout(WAIT_MS)
-    context.add_cookies([{"name": "sessionid", "value": stage.session, "url": stage.home}])
+    session = {"user": stage.session, "pending": stage.pending}.get(picture.visitor)
+    if session is not None:
+        context.add_cookies([{"name": "sessionid", "value": session, "url": stage.home}])
     page = context.new_page()
     page.goto(stage.home + picture.address, wait_until="networkidle")
     page.screenshot(path=str(file))

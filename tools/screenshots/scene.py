@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
 from django.core.management import call_command
 from django.test import Client
 
@@ -22,6 +23,8 @@ from subscriptions.verification import verify
 from tools.demo import certificates, run
 from tools.demo.endpoint import HttpsEndpoint, Received, Reply
 from tools.support.ports import free_port
+from webhookhub.accounts import second_factor
+from webhookhub.accounts.second_factor_views import PENDING
 from webhookhub.db import clock
 from webhookhub.stats import attempts
 from webhookhub.stats.attempts import AttemptResult
@@ -41,6 +44,7 @@ TIMEOUT_SECONDS = 90.0
 class Stage:
     home: str
     session: str
+    pending: str  # of a user who has entered the password
     delivery: int  # dead-lettered
     subscription: int
 
@@ -58,21 +62,40 @@ def staged(folder: Path) -> Iterator[Stage]:
     os.environ["WEBHOOKHUB_ALLOWED_HOSTS"] = "localhost,127.0.0.1"
     call_command("migrate", verbosity=0)
     web = f"127.0.0.1:{free_port()}"
+    os.environ |= {
+        "WEBHOOKHUB_PUBLIC_URL": f"http://{web}",
+        # Only named on the log-in page.
+        "WEBHOOKHUB_OIDC_ISSUER": "https://login.example.com",
+        "WEBHOOKHUB_OIDC_CLIENT_ID": "webhookhub",
+        "WEBHOOKHUB_OIDC_CLIENT_SECRET": "none",
+        "WEBHOOKHUB_OIDC_GROUPS": "hub-support=support",
+        "WEBHOOKHUB_OIDC_NAME": "Example Login",
+    }
     with HttpsEndpoint(folder / certificates.SERVER, answer) as endpoint, run.hub(folder, "--web", web):
         subscriptions = [subscribe(endpoint, *raw_endpoint) for raw_endpoint in ENDPOINTS]
         add_past_hour(subscriptions)
         publish()
         wait_until_settled()
         dead = Saga.objects.filter(status="DeadLettered").order_by("id")[0]
-        user = User.objects.create_superuser("operator")
+        user = User.objects.create_superuser("operator", password="only for pictures")
         client = Client()
         client.force_login(user)
         yield Stage(
             home=f"http://{web}",
             session=client.cookies["sessionid"].value,
+            pending=pending_session(),
             delivery=dead.pk,
             subscription=dead.subscription_id,
         )
+
+
+def pending_session() -> str:
+    user = User.objects.create_superuser("ada")
+    second_factor.add_app(user, second_factor.new_secret(), 0)
+    session = SessionStore()
+    session[PENDING] = {"user": user.pk, "at": time.time(), "next": "/admin/"}
+    session.create()
+    return str(session.session_key)
 
 
 def subscribe(endpoint: HttpsEndpoint, event_type: str, path: str, limit: int | None) -> Subscription:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ def find() -> str:
 
 class PrivateServer:
     """A context manager; the server can be stopped, killed and started again on the same data."""
+
+    # Called in the server's process before it runs.
+    before_exec: Callable[[], None] | None = None
 
     def __init__(
         self, options: Sequence[str] = QUICK_OPTIONS, program: str | None = None, parent: Path | None = None
@@ -88,7 +91,8 @@ class PrivateServer:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen([*self._command(), *self._options], stdout=log, stderr=log)
+            command = [*self._command(), *self._options]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=self.before_exec)
         until = time.monotonic() + START_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""A TLS endpoint on loopback that runs a script for each connection, HTTP or not."""
+"""A TLS endpoint, on loopback by default, that runs a script for each connection, HTTP or not."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ Script = Callable[[ssl.SSLSocket], None]
 class RawEndpoint:
     """A context manager; a script must not wait beyond `closing`."""
 
-    def __init__(self, certificate: Path, script: Script) -> None:
+    def __init__(self, certificate: Path, script: Script, host: str = "127.0.0.1") -> None:
         self.accepted = 0
         self.closing = threading.Event()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate)
         self._script = script
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener = socket.create_server((host, 0), backlog=128)
 
     @property
     def url(self) -> str:
-        return f"https://127.0.0.1:{self._listener.getsockname()[1]}/hook"
+        host, port = self._listener.getsockname()
+        return f"https://{host}:{port}/hook"
 
     def __enter__(self) -> RawEndpoint:
         threading.Thread(target=self._accept, daemon=True).start()

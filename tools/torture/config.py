@@ -67,7 +67,7 @@ class Config:
     producer_kill_mean: float = 15.0
     web_kill_mean: float = 12.0
     database_kills: int = 3
-    # Time for everything to end after the last fault: the longest pause of a loop without a database (15 s), a lease,
+    # Time for everything to end after the last fault: the longest pause of a loop without a database (5 s), a lease,
     # all retries of a new delivery, and a busy machine.
     converge_seconds: float = 120.0
     one_process: bool = False

@@ -1,5 +1,5 @@
-"""`python -m tools.torture.endpoint FOLDER SEED`: an HTTPS endpoint that responds correctly, wrongly, slowly or not at
-all.
+"""`python -m tools.torture.endpoint FOLDER SEED [HOST]`: an HTTPS endpoint that responds correctly, wrongly, slowly or
+not at all.
 
 It records every request and its response before it responds. The response depends only on the event and the attempt, so
 that a repeated attempt gets the same one. Prints the URLs by path as JSON.
@@ -109,13 +109,13 @@ def send(connection: ssl.SSLSocket, status: int, body: bytes) -> bool:
 
 
 def main() -> None:
-    folder, seed = Path(sys.argv[1]), sys.argv[2]
+    folder, seed, *host = Path(sys.argv[1]), *sys.argv[2:]
     with ExitStack() as stack:
         endpoint = Endpoint(stack.enter_context(Journal(folder / JOURNAL)), seed)
         # One port for each path, because workers treat endpoints by host and port.
         urls = {}
         for path in PATHS:
-            listener = stack.enter_context(RawEndpoint(folder / certificates.SERVER, endpoint.serve))
+            listener = stack.enter_context(RawEndpoint(folder / certificates.SERVER, endpoint.serve, *host))
             urls[path] = listener.url.removesuffix("/hook") + path
         sys.stdout.write(json.dumps(urls) + "\n")
         sys.stdout.flush()

@@ -6,6 +6,8 @@ class AccountsConfig(AppConfig):
     name = "webhookhub.accounts"
 
     def ready(self) -> None:
+        from webhookhub.accounts import sessions
         from webhookhub.accounts.groups import add_permissions
 
+        sessions.connect()
         post_migrate.connect(add_permissions, dispatch_uid="webhookhub.accounts.groups")

@@ -36,6 +36,13 @@ DELETE_EVENT_TYPE = "eventtype.delete"
 RETRY_STEP = "workflow.retry"
 MARK_COMPENSATED = "workflow.mark_compensated"
 CLOSE_WORKFLOW = "workflow.close"
+LOG_IN = "user.log_in"
+LOG_IN_FAILED = "user.log_in_failed"
+LINK_IDENTITY = "user.link_identity"
+ADD_SECOND_FACTOR = "user.second_factor_add"
+REMOVE_SECOND_FACTOR = "user.second_factor_remove"
+RESET_SECOND_FACTOR = "user.second_factor_reset"
+NEW_RECOVERY_CODES = "user.recovery_codes"
 CREATE_USER = "user.create"
 CHANGE_USER = "user.change"
 CHANGE_PASSWORD = "user.password"  # noqa: S105
@@ -76,6 +83,13 @@ ACTIONS = {
     RETRY_STEP: _("redelivered a workflow's event"),
     MARK_COMPENSATED: _("marked a workflow as compensated"),
     CLOSE_WORKFLOW: _("closed a workflow"),
+    LOG_IN: _("logged in"),
+    LOG_IN_FAILED: _("failed to log in"),
+    LINK_IDENTITY: _("linked a user to single sign-on"),
+    ADD_SECOND_FACTOR: _("added a second factor"),
+    REMOVE_SECOND_FACTOR: _("removed a second factor"),
+    RESET_SECOND_FACTOR: _("reset a user's second factors"),
+    NEW_RECOVERY_CODES: _("created recovery codes"),
     CREATE_USER: _("created a user"),
     CHANGE_USER: _("changed a user"),
     CHANGE_PASSWORD: _("changed a password"),

@@ -3,6 +3,7 @@
 Needs `requests` and nothing else of the hub: no settings, no database.
 """
 
+from .cells import Cells
 from .client import Client, raise_for_failures
 from .errors import (
     Conflict,
@@ -19,6 +20,7 @@ from .errors import (
 from .events import Event, Failed, Published, Result
 
 __all__ = [
+    "Cells",
     "Client",
     "Conflict",
     "Event",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from api.models import ApiKey
 from webhookhub.models import Process
 
 from . import format, overview
@@ -16,6 +20,7 @@ from .overview import Deliveries, Waiting
 MIN_ATTEMPTS = 20
 MIN_FAILURES = 5
 MIN_RATE = 0.9
+MAX_KEYS = 5
 
 
 def of_deliveries(deliveries: Deliveries, *, may_see_dead: bool) -> list[str]:
@@ -56,6 +61,20 @@ def _dead_letters(count: int, may_see: bool) -> str:
         return text
     url = reverse("admin:deadletters_deadletter_changelist")
     return format_html('{} <a class="hub-link" href="{}">{}</a>', text, url, _("View dead letters"))
+
+
+def of_keys(keys: Iterable[ApiKey]) -> list[str]:
+    url = reverse("admin:api_apikey_changelist")
+    return [
+        format_html(
+            '{} <a class="hub-link" href="{}">{}</a>',
+            _("The API key %(name)s expires at %(time)s.")
+            % {"name": key.name, "time": localtime(key.expires_at).strftime("%Y-%m-%d %H:%M")},
+            url,
+            _("View API keys"),
+        )
+        for key in keys
+    ]
 
 
 def of_workflows(for_operators: Waiting) -> list[str]:

@@ -128,6 +128,12 @@ UNFOLD: dict[str, Any] = {
         },
     },
     "SIDEBAR": {"navigation": NAVIGATION},
+    "ACCOUNT": {
+        "navigation": [
+            {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
+            {"title": _("Second factor"), "link": reverse_lazy("admin:second_factor")},
+        ]
+    },
 }
 
 # Texts of django-unfold on the pages, which it does not translate itself. Marked here for makemessages.

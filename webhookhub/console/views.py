@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
+from api.models import ApiKey
 from events.models import Event
 from subscriptions.models import Subscription
 from webhookhub.db import clock
@@ -62,6 +63,9 @@ def _overview_context(request: HttpRequest, span: Span) -> dict[str, Any]:
         context["workflows"] = overview.open_workflows()
         context["for_operators"] = overview.workflows_for_operators()
         context["alerts"] += alerts.of_workflows(context["for_operators"])
+    if may("api.view_apikey"):
+        expiring = ApiKey.objects.expiring(now).order_by("expires_at")[: alerts.MAX_KEYS]
+        context["alerts"] += alerts.of_keys(expiring)
     context["no_alerts"] = alerts.none(deliveries="deliveries" in context, processes="processes" in context)
     return context
 

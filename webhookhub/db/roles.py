@@ -79,6 +79,10 @@ HUB = {
     "workflow_event_types": "SELECT",
     "workflow_definitions": "SELECT",
     "audit_log_entries": "SELECT",
+    "log_in_allowances": "SELECT",
+    "second_factors": "SELECT",
+    "recovery_codes": "SELECT",
+    "sso_identities": "SELECT",
 }
 
 # For roles that update counters.
@@ -198,6 +202,10 @@ ROLES = (
             "saga_facts": "SELECT, INSERT",
             "workflow_event_types": "SELECT, INSERT",
             "workflow_definitions": "SELECT, INSERT",
+            "log_in_allowances": "SELECT, INSERT, UPDATE",
+            "second_factors": EDIT,
+            "recovery_codes": EDIT,
+            "sso_identities": EDIT,
             "auth_user": EDIT,
             "auth_group": EDIT,
             "auth_user_groups": EDIT,

@@ -5,6 +5,7 @@ MySQL and MariaDB share a driver and a dialect; comments give the reason where t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -592,9 +593,10 @@ def require_insertable(connection: BaseDatabaseWrapper, table: str, column: str)
 
 
 def refuses_writes(connection: BaseDatabaseWrapper) -> Kind | None:
-    """READ_ONLY or OFFLINE if the server refuses the writes of ordinary users; None otherwise."""
+    """READ_ONLY or OFFLINE if the server refuses the writes of ordinary users, READ_ONLY or FULL if the embedded
+    database's file system does; None otherwise."""
     if not is_server(connection):
-        return None
+        return _file_refuses_writes(Path(connection.settings_dict["NAME"]))
     names = (
         ["read_only", "innodb_read_only"]
         if is_mariadb(connection)
@@ -607,6 +609,13 @@ def refuses_writes(connection: BaseDatabaseWrapper) -> Kind | None:
     return Kind.OFFLINE if "offline_mode" in on else Kind.READ_ONLY if on else None
 
 
+def _file_refuses_writes(file: Path) -> Kind | None:
+    # The folder, too: the database creates files beside its own.
+    if not os.access(file, os.W_OK) or not os.access(file.parent, os.W_OK):
+        return Kind.READ_ONLY
+    return Kind.FULL if os.statvfs(file).f_bavail == 0 else None
+
+
 def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
     """Whether the server requires the SUPER privilege to create a trigger."""
     if not is_server(connection):
@@ -614,6 +623,16 @@ def distrusts_trigger_creators(connection: BaseDatabaseWrapper) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@global.log_bin AND NOT @@global.log_bin_trust_function_creators")
         return bool(cursor.fetchone()[0])
+
+
+def id_steps(connection: BaseDatabaseWrapper) -> tuple[int, int]:
+    """How far apart automatic ids are, and their offset."""
+    if not is_server(connection):
+        return 1, 1
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@session.auto_increment_increment, @@session.auto_increment_offset")
+        increment, offset = cursor.fetchone()
+    return int(increment), int(offset)
 
 
 def connection_problems(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Iterator[tuple[str, str, str]]:

@@ -13,16 +13,16 @@ class Backoff:
     idle hub, and one whose hints arrive, polls only as often as the interval says."""
 
     def __init__(self, longest: float) -> None:
-        self._longest = longest
+        self.longest = longest
         self._next = min(SHORTEST_SECONDS, longest)
 
     def reset(self) -> None:
         """After work without a hint: more of it may follow soon."""
-        self._next = min(SHORTEST_SECONDS, self._longest)
+        self._next = min(SHORTEST_SECONDS, self.longest)
 
     def after(self, seconds: float) -> float:
         """The wait after a poll of `seconds`. At least as long as the poll took, so that polling
         never takes most of the time. With jitter, so that processes started together do not poll together."""
-        pause = max(self._next, min(seconds, self._longest))
-        self._next = min(self._next * GROWTH, self._longest)
+        pause = max(min(self._next, self.longest), min(seconds, self.longest))
+        self._next = min(self._next * GROWTH, self.longest)
         return pause * random.uniform(0.75, 1.25)  # noqa: S311

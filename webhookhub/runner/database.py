@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FIRST_RECONNECT_SECONDS = 0.5
-LAST_RECONNECT_SECONDS = 15.0
+LAST_RECONNECT_SECONDS = 5.0
 
 
 class Database:

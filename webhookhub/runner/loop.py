@@ -26,7 +26,7 @@ from webhookhub.logs import Log, log
 
 from .database import LAST_RECONNECT_SECONDS, Database
 from .managed_step import ManagedStep
-from .registry import heartbeat
+from .registry import heartbeat, hosts
 from .signals import StopSignals
 from .step import CannotStart, Step
 
@@ -149,7 +149,11 @@ class Loop:
         """One statement for all steps that use this connection. A step that failed sends none."""
         now = time.monotonic()
         if now >= database.heartbeat_at:
-            heartbeat([each.registration for each in self._steps if each.database is database and each.step])
+            own = [each for each in self._steps if each.database is database and each.step]
+            heartbeat([each.registration for each in own])
+            running = hosts() if own else {}
+            for managed in own:
+                managed.note_hosts(running)
             database.heartbeat_at = now + hub().heartbeat.total_seconds()
 
     def _attend(self, managed: ManagedStep, now: float) -> None:

@@ -11,6 +11,7 @@ from webhookhub.db.exists import Condition
 from .backoff import Backoff
 from .database import Database
 from .notifier import Notifications, steps_of_this_process
+from .pace import Hosts, Pace
 from .registry import Registration
 from .step import Step
 
@@ -31,6 +32,7 @@ class ManagedStep:
         database.use()  # its name is part of the address
         self.notifications = Notifications(kind)
         self._interval = interval
+        self._pace = Pace(kind, interval)
         self._backoff = Backoff(interval)
         # When it runs for hints; infinite without any.
         self._hints_at = math.inf
@@ -54,6 +56,8 @@ class ManagedStep:
     def receive(self) -> None:
         """Takes the hints of other processes."""
         for topic, ids in self.notifications.received():
+            # Not those of this process, which publishes a few events itself.
+            self._pace.note_found(notified=True)
             self.hint(topic, ids)
 
     @property
@@ -109,6 +113,7 @@ class ManagedStep:
             # Work without any hint: more may follow. Where hints arrive, a poll may find a row just before its hint.
             if found and not self._was_hinted_since_poll:
                 self._backoff.reset()
+                self._pace.note_found(notified=False)
             self.plan_poll(now - started_at)
         if is_poll:
             self._was_hinted_since_poll = False
@@ -117,7 +122,13 @@ class ManagedStep:
 
     def plan_poll(self, took: float, *, at_once: bool = False) -> None:
         """Plans the next poll after a query that took so many seconds."""
+        self._backoff.longest = self._pace.longest
         self._poll_at = time.monotonic() + (0.0 if at_once else self._backoff.after(took))
+
+    def note_hosts(self, hosts: Hosts) -> None:
+        """The hosts of each kind of loop. Work from a host whose notifications do not arrive is found by polling."""
+        self._pace.note_hosts(hosts)
+        self._poll_at = min(self._poll_at, time.monotonic() + self._pace.longest)
 
     def is_poll_due(self, now: float) -> bool:
         return now >= self._poll_at

@@ -53,6 +53,17 @@ def heartbeat(registrations: Sequence[Registration]) -> None:
     insert_new(Process, rows, key=("name",))
 
 
+def hosts() -> dict[str, set[str]]:
+    """The hosts on which loops of each kind run. Called after a heartbeat, which is the newest or nearly so."""
+    rows = list(Process.objects.values_list("kind", "host", "heartbeat_at"))
+    newest = max((heartbeat_at for _, _, heartbeat_at in rows), default=None)
+    found: dict[str, set[str]] = {}
+    for kind, host, heartbeat_at in rows:
+        if newest is not None and heartbeat_at >= newest - silent_after():
+            found.setdefault(kind, set()).add(host)
+    return found
+
+
 def silent_after() -> timedelta:
     """How long a process may go without a heartbeat before it counts as silent."""
     return max(hub().heartbeat * MISSED_HEARTBEATS, MIN_SILENCE)

@@ -48,6 +48,13 @@ class AttemptResult(NamedTuple):
     requested_at: datetime
     finished_at: datetime
     duration_ms: int
+    lease_resets: int = 0
+
+    @property
+    def repetitions(self) -> int:
+        """How often the attempt was sent again after its lease was lost, at most: the lost worker may not have sent."""
+        # The last lease of an attempt that was given up sends nothing.
+        return self.lease_resets - (self.error_code == error_codes.LEASE_EXPIRED) if self.lease_resets else 0
 
 
 def add(results: Sequence[AttemptResult]) -> None:
@@ -61,7 +68,11 @@ def add(results: Sequence[AttemptResult]) -> None:
     ended: dict[tuple[str, str | None], int] = defaultdict(int)
     latencies = [0] * len(LATENCY_LABELS)
     latency_sum = 0.0
-    for subscription_id, outcome, error_code, requested_at, finished_at, duration_ms in results:
+    repeated = 0
+    for result in results:
+        subscription_id, outcome, error_code, requested_at, finished_at, duration_ms, lease_resets = result
+        if lease_resets:
+            repeated += result.repetitions
         row = minutes[_minute(finished_at), subscription_id]
         row[ATTEMPTS] += 1
         row[DURATION_MS_SUM] += duration_ms
@@ -77,6 +88,7 @@ def add(results: Sequence[AttemptResult]) -> None:
     sums = [sum(column) for column in zip(*minutes.values(), strict=True)]
     counts = Counter({(counters.DURATION_SUM, ""): sums[DURATION_MS_SUM]})
     counts[counters.LATENCY_SUM, ""] = round(latency_sum * 1_000_000)
+    counts[counters.REPEATED, ""] = repeated
     counts.update({(counters.DURATIONS, name): n for name, n in zip(DURATION_LABELS, sums[FIRST_BUCKET:], strict=True)})
     counts.update({(counters.LATENCIES, name): n for name, n in zip(LATENCY_LABELS, latencies, strict=True)})
     for (outcome, error_code), count in ended.items():

@@ -40,6 +40,11 @@ ATTEMPTS = Metric(
     ("outcome", "error_code"),
 )
 LEASE_RESETS = Metric("webhookhub_lease_resets_total", COUNTER, "Expired leases that the cleaner has reset.")
+REPEATED = Metric(
+    "webhookhub_attempts_repeated_total",
+    COUNTER,
+    "Attempts that were sent again after their lease was lost: the most duplicates of a webhook-id that endpoints got.",
+)
 LATENCY = Metric(
     "webhookhub_delivery_latency_seconds",
     HISTOGRAM,
@@ -115,6 +120,11 @@ WORKFLOWS_FOR_OPERATORS = Metric(
     "webhookhub_workflows_need_operator",
     GAUGE,
     "Workflow runs that need an operator.",
+)
+KEYS_EXPIRING = Metric(
+    "webhookhub_api_keys_expiring",
+    GAUGE,
+    "API keys that are still valid and expire within WEBHOOKHUB_KEY_EXPIRY_WARNING.",
 )
 PROCESSES = Metric("webhookhub_processes", GAUGE, "Running loops, by kind.", ("kind",))
 HEARTBEAT = Metric(

@@ -19,6 +19,7 @@ DELIVERIES = "deliveries"  # routed, requeued or sent_again
 ATTEMPTS = "attempts"  # outcome and error code: retried/http_503
 ABANDONED = "abandoned"  # deliveries that a person has abandoned
 LEASE_RESETS = "lease_resets"
+REPEATED = "repeated"  # attempts that were sent again after their lease was lost
 DURATIONS = "durations"  # the bucket's upper bound in milliseconds, or MORE
 DURATION_SUM = "duration_ms"
 LATENCIES = "latencies"  # the bucket's upper bound in seconds, or MORE

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from api.models import ApiKey
 from events.models import RoutingInbox
 from jobs.models import Job
 from jobs.states import ACTIVE, FINISHED
@@ -56,6 +57,7 @@ def read() -> dict[Metric, float | dict[str, float]]:
             _count(Instance.objects.due(status, late).order_by()) for status in state.OPEN
         ),
         catalogue.WORKFLOWS_FOR_OPERATORS: _count(Instance.objects.filter(needs_operator=True)),
+        catalogue.KEYS_EXPIRING: _count(ApiKey.objects.expiring(now)),
         catalogue.PROCESSES: {kind: sum(age <= alive for age in of_kind) for kind, of_kind in ages.items()},
         catalogue.HEARTBEAT: {kind: max(0.0, min(of_kind)) for kind, of_kind in ages.items() if of_kind},
         catalogue.COUNT_LIMIT: LIMIT,

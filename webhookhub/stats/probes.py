@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 
 from django.db import Error
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.http.response import HttpResponseBase
 
+from webhookhub import proxies
 from webhookhub.conf import hub, variable
 from webhookhub.db.errors import kind_of
 from webhookhub.db.timeouts import short_timeouts
@@ -50,10 +50,11 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 def readyz(request: HttpRequest) -> HttpResponse:
     """The hub can work: the database is migrated and writable, every kind of loop is running, and no work is stuck."""
-    missing = readiness.missing()
-    if missing:
-        return JsonResponse({"status": "not ready", "missing": missing}, status=503)
-    return JsonResponse({"status": "ready", "missing": []})
+    status, document = readiness.report()
+    response = JsonResponse(document, status=status)
+    # Django would log every response that is not ready as an error.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
@@ -72,7 +73,7 @@ VIEWS = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 
 
 def may_read_metrics(request: HttpRequest) -> bool:
-    """By token, or by the address of the connection; headers such as X-Forwarded-For can be forged.
+    """By token, or by the client's address, which webhookhub/proxies.py decides; anyone can send X-Forwarded-For.
 
     Not even the local machine is allowed by default: behind a local proxy every client looks local.
     """
@@ -88,10 +89,4 @@ def _has_token(header: str) -> bool:
 
 
 def _is_in_network(text: str) -> bool:
-    try:
-        address = ip_address(text)
-    except ValueError:  # a Unix socket has no address
-        return False
-    if isinstance(address, IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    return any(address in network for network in hub().metrics_networks)
+    return proxies.is_in(text, hub().metrics_networks)

@@ -76,6 +76,7 @@ def _counters(counts: Counts) -> Iterator[Metric]:
     yield _family(catalogue.DELIVERIES_ENDED, ended)
     yield _family(catalogue.ATTEMPTS, attempts)
     yield _family(catalogue.LEASE_RESETS, {(): counts.get((counters.LEASE_RESETS, ""), 0)})
+    yield _family(catalogue.REPEATED, {(): counts.get((counters.REPEATED, ""), 0)})
     latencies = [counts.get((counters.LATENCIES, label), 0) for label in LATENCY_LABELS]
     latency_sum = counts.get((counters.LATENCY_SUM, ""), 0) / 1_000_000
     yield _histogram(catalogue.LATENCY, LATENCY_SECONDS, latencies, latency_sum)

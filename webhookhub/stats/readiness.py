@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
+from typing import Any
 
 from django.db import Error, connection
 
@@ -34,21 +35,40 @@ PROBLEMS = {
 
 _lock = threading.Lock()
 _running: Future[list[str]] | None = None
+_started_at = 0.0
+_last_missing: list[str] = []
+_was_ready = False
+
+
+def report() -> tuple[int, dict[str, Any]]:
+    """The HTTP status and the document of /readyz."""
+    found = missing()
+    _log_change(found)
+    return (503, {"status": "not ready", "missing": found}) if found else (200, {"status": "ready", "missing": []})
+
+
+def _log_change(found: list[str]) -> None:
+    """Once for each change. Before the hub was ready for the first time, it is only starting."""
+    global _last_missing, _was_ready
+    if found and found != _last_missing:
+        log(Log.NOT_READY if _was_ready else Log.NOT_READY_YET, missing=found)
+    _was_ready = _was_ready or not found
+    _last_missing = found
 
 
 def missing() -> list[str]:
     """What the hub lacks to do its work, within RESPONSE_SECONDS. Empty if it is ready.
 
-    One thread at a time: a call during a check gets the result of that check.
+    One thread at a time: a call during a check gets the result of that check, or learns at once that it takes too long.
     """
-    global _running
+    global _running, _started_at
     with _lock:
         if _running is None or _running.done():
-            _running = Future()
+            _running, _started_at = Future(), time.monotonic()
             threading.Thread(target=_check, args=(_running,), name="readiness", daemon=True).start()
-        running = _running
+        running, until = _running, _started_at + RESPONSE_SECONDS
     try:
-        return running.result(RESPONSE_SECONDS)
+        return running.result(max(0.0, until - time.monotonic()))
     except TimeoutError:
         return [NO_DATABASE]
 

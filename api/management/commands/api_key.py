@@ -27,6 +27,13 @@ class Command(BaseCommand):
         )
         create.add_argument("--source", help="bind the key to this producer")
         create.add_argument(
+            "--network",
+            action="append",
+            default=[],
+            metavar="CIDR",
+            help="repeatable: a network that the key may be used from (default: everywhere)",
+        )
+        create.add_argument(
             "--expires", metavar="WHEN", help="a number of days, or a time such as 2027-01-31T00:00:00Z"
         )
         create.add_argument(
@@ -56,6 +63,7 @@ class Command(BaseCommand):
                 source=options["source"] or "",
                 expires_at=_expiry(options["expires"]),
                 events_per_second=options["rate"],
+                networks=",".join(options["network"]),
             )
         except keys.InvalidKey as error:
             raise CommandError(f"No key was created: {error}.") from None
@@ -113,6 +121,7 @@ def _described(key: ApiKey, now: datetime) -> dict[str, Any]:
         "state": key.state(now),
         "scopes": key.scopes.split(),
         "source": key.source or None,
+        "networks": key.networks.split(",") if key.networks else None,
         "events_per_second": key.events_per_second,
         "expires_at": _iso(key.expires_at),
         "last_used_at": _iso(key.last_used_at),

@@ -3,6 +3,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from subscriptions.reencryption import reencrypt
+from webhookhub import crypto
+from webhookhub.accounts import second_factor
 
 
 class Command(BaseCommand):
@@ -19,5 +21,9 @@ class Command(BaseCommand):
             )
         if result.changing:
             errors.append(f"Subscriptions {', '.join(map(str, result.changing))} kept changing; repeat the command.")
+        try:
+            second_factor.reencrypt()
+        except crypto.Undecipherable:
+            errors.append("None of WEBHOOKHUB_ENCRYPTION_KEYS opens the secret of an authenticator app; add that key.")
         if errors:
             raise CommandError(" ".join(errors))

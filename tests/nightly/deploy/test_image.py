@@ -58,8 +58,8 @@ class Compose:
 
     def __init__(self, image: Image, folder: Path) -> None:
         self._image, self._folder = image, folder
-        self.ports = {"8000": free_port(), "8443": free_port()}
-        self.settings: dict[str, str] = {}
+        self.ports = {"8000": free_port(), "8001": free_port(), "8443": free_port()}
+        self.settings = {"WEBHOOKHUB_PROBES": f"0.0.0.0:{self.ports['8001']}"}
 
     def volume(self, name: str) -> Path:
         """A new volume belongs to the image's user, as the folder of the image that it covers."""
@@ -82,7 +82,7 @@ class Compose:
 
     def command(self, name: str, arguments: list[str]) -> list[str]:
         service = SERVICES[name]
-        with_ports = [re.sub("8000|8443", lambda match: str(self.ports[match[0]]), each) for each in arguments]
+        with_ports = [re.sub("8000|8001|8443", lambda match: str(self.ports[match[0]]), each) for each in arguments]
         volumes = self._volumes(service)
         return self._image.command(with_ports, read_only=service["read_only"], volumes=volumes, settings=self.settings)
 

@@ -79,6 +79,7 @@ def haproxy(folder: Path, certificate: Path, ports: dict[str, int]) -> list[str]
     text = re.sub(r"bind :(80|443)", lambda match: f"bind 127.0.0.1:{ports[match[1]]}", text)
     text = re.sub(r"/etc/ssl/webhookhub/\w+\.pem", str(certificate), text)
     file = folder / "haproxy.cfg"
+    text = text.replace("check port 8001", f"check port {ports['probes']}")
     file.write_text(text.replace("127.0.0.1:8000", f"127.0.0.1:{ports['hub']}"))
     checked = subprocess.run([_program("haproxy"), "-c", "-f", str(file)], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
@@ -97,13 +98,15 @@ def _program(name: str) -> str:
 def site(request: pytest.FixtureRequest, processes: Processes, tmp_path: Path) -> Iterator[Site]:
     program = _program(request.param)
     authority, certificate = certificates.write(tmp_path / "tls")
-    ports = {name: free_port() for name in ("80", "443", "hub")}
+    ports = {name: free_port() for name in ("80", "443", "hub", "probes")}
     # Open for everybody who reaches the hub itself: what is refused is refused by the proxy.
     processes.start(
         "run_web",
         f"127.0.0.1:{ports['hub']}",
+        f"--probes=127.0.0.1:{ports['probes']}",
         WEBHOOKHUB_ALLOWED_HOSTS=HOST,
-        WEBHOOKHUB_CSRF_ORIGINS=f"https://{HOST}",
+        WEBHOOKHUB_PUBLIC_URL=f"https://{HOST}",
+        WEBHOOKHUB_TRUSTED_PROXIES="127.0.0.1",
         WEBHOOKHUB_METRICS_NETWORKS="127.0.0.0/8",
     )
     site = Site(ports["443"], ports["80"], f"http://127.0.0.1:{ports['hub']}", authority)

@@ -335,7 +335,7 @@ SCHEMA = [
            "tests/subscriptions/test_models.py"),
 ]  # fmt: skip
 
-# Not the locks of sagas.conditions and of "applied": this server reads those rows with a lock anyway, MySQL does not.
+# Without the locks of sagas.conditions and of "applied": no test on MariaDB notices that they are gone.
 LOCKS = [
     mutant("a generation on an uncommitted requeue", "sagas/migrations/0002_triggers.py",
            "WHERE saga_id = previous.id) {LOCK}", "WHERE saga_id = previous.id)", UNCOMMITTED),

@@ -45,6 +45,7 @@ def counted() -> dict[Key, int]:
     found["abandoned", ""] = Saga.objects.filter(final_error_code="abandoned").count()
     found["lease_resets", ""] = sum(Job.objects.values_list("lease_resets", flat=True))
     for job in settled():
+        found["repeated", ""] += max(0, job.lease_resets - (job.error_code == "lease_expired"))
         found["attempts", result(job)] += 1
         found["durations", str(bound(job) or "more")] += 1
         found["duration_ms", ""] += job.duration_ms or 0

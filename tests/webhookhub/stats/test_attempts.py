@@ -84,3 +84,12 @@ def test_zero_counts_write_nothing():
     counters.add({("attempts", "completed"): 0})
     assert counters.read() == {}
     assert not Period.objects.exists()
+
+
+@pytest.mark.django_db
+def test_attempts_that_were_sent_again_are_counted():
+    attempts.add([result(), result()._replace(lease_resets=2)])
+    assert counters.read()["repeated", ""] == 2
+    # Given up after six lost leases: five repetitions, and nothing sent by the last lease.
+    attempts.add([result("retried", "lease_expired")._replace(lease_resets=6)])
+    assert counters.read()["repeated", ""] == 7

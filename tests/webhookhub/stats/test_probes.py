@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import threading
 import time
 from datetime import timedelta
 from ipaddress import ip_network
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,6 +145,36 @@ def test_a_check_that_hangs_delays_no_probe_and_is_not_repeated(monkeypatch: pyt
     checks[0].join()
     assert get("/readyz").status_code == 200
     assert len(checks) == 2
+
+
+def test_a_hub_that_starts_logs_no_error(monkeypatch: pytest.MonkeyPatch, log_stream: io.StringIO):
+    monkeypatch.setattr(readiness, "_was_ready", False)
+    monkeypatch.setattr(readiness, "_last_missing", [])
+    for missing in (["no worker"], ["no worker"], [], ["no worker"], ["the database is full"], []):
+        monkeypatch.setattr(readiness, "missing", lambda missing=missing: missing)
+        assert get("/readyz").status_code == (503 if missing else 200)
+    lines = [json.loads(line) for line in log_stream.getvalue().splitlines()]
+    assert [(line["event"], line["level"]) for line in lines] == [
+        ("not_ready_yet", "info"),
+        ("not_ready", "warning"),
+        ("not_ready", "warning"),
+    ]
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize(
+    ("writable", "blocks", "missing"),
+    [(True, 1, None), (False, 1, "the database is read-only"), (True, 0, "the database is full")],
+)
+def test_the_file_system_of_the_embedded_database(
+    committed: None, monkeypatch: pytest.MonkeyPatch, writable: bool, blocks: int, missing: str | None
+):
+    for kind in KINDS:
+        beat(kind)
+    monkeypatch.setattr(os, "access", lambda path, mode: writable)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=blocks))
+    response = get("/readyz")
+    assert response.json()["missing"] == ([] if missing is None else [missing])
 
 
 @pytest.mark.mysql_family

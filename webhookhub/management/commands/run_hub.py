@@ -18,7 +18,7 @@ from webhookhub.runner.loop import Loop
 from webhookhub.runner.managed_step import ManagedStep
 from webhookhub.runner.supervisor import Child, ForkedChild, Supervisor, forget_variables
 
-from .run_web import WRONG_OPTION, check_address
+from .run_web import WRONG_OPTION, add_probes, check_address, check_probes
 
 STOP_MARGIN_SECONDS = 10.0
 # While a statement of one step waits, the other steps of its process wait, too: so long at most.
@@ -45,6 +45,7 @@ class Command(BaseCommand):
                 help=f"{kind} steps (1): the first in the common process, each further one in its own; 0 for none",
             )
         parser.add_argument("--web", metavar="HOST:PORT", help="also serve the console and the API at this address")
+        add_probes(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         counts = {}
@@ -56,10 +57,12 @@ class Command(BaseCommand):
                 )
         children = _loops(counts)
         kinds = {kind for kind in KINDS if counts[kind]}
-        address = options["web"]
+        address, probes = options["web"], options["probes"]
         if address is not None:
-            children.append(web_server(check_address(address, "--web")))
+            children.append(web_server(check_address(address, "--web"), check_probes(probes, address)))
             kinds.add("web")
+        elif probes != hub().probes:
+            raise CommandError("--probes needs --web: the web server serves them.", returncode=WRONG_OPTION)
         _require_one_database(kinds)
         names = ", ".join(child.name for child in children)
         log(Log.PROCESS_STARTED, process="hub", children=names, serves=address and f"http://{address}/")
@@ -109,8 +112,8 @@ def run_steps(commands: Sequence[LoopCommand]) -> int:
     return 0
 
 
-def web_server(address: str) -> Child:
-    return Child("web", [*_program(), "run_web", address], _environment("web"))
+def web_server(address: str, probes: str = "") -> Child:
+    return Child("web", [*_program(), "run_web", address, "--probes", probes], _environment("web"))
 
 
 def _program() -> list[str]:

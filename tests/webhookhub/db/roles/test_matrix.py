@@ -45,6 +45,7 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     from events.models import EventType
     from sagas.models import ABANDON, DeliveryRequest
     from subscriptions.models import EndpointHealth, EndpointRate
+    from webhookhub.accounts.models import Allowance, Identity, RecoveryCode, SecondFactor
     from webhookhub.auditlog.models import Entry
     from webhookhub.db import clock
     from webhookhub.stats.models import MINUTE, Counter, Period, WorkflowPeriod
@@ -73,7 +74,11 @@ def tables(granted: None, committed: None) -> dict[str, Table]:
     tracker.track(10)
     publish("order.submitted", {}, correlation_id="k")
     services.act(workflows.instance("k"), "closed", idempotency_key="k", actor="a", reason="r")
+    Allowance.objects.create(bucket="name-1")
     user = User.objects.create_user("anna")
+    SecondFactor.objects.create(user=user, kind="totp", name="n", totp_user_id=user.pk, data="d")
+    RecoveryCode.objects.create(user=user, code_sha256="c")
+    Identity.objects.create(user=user, issuer="i", subject="s")
     user.groups.add(Group.objects.get(name="support"))
     user.user_permissions.add(Permission.objects.order_by("pk")[0])
     Session.objects.create(session_key="k", session_data="", expire_date=clock.now())
