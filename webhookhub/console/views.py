@@ -54,8 +54,8 @@ def _overview_context(request: HttpRequest, span: Span) -> dict[str, Any]:
         may_see_dead = may("deadletters.view_deadletter")
         context["alerts"] += alerts.of_deliveries(context["deliveries"], may_see_dead=may_see_dead)
     if may("subscriptions.change_credentials"):
-        expiring = Subscription.objects.filter(active=True).with_expiring_certificate(now).count()
-        context["alerts"] += alerts.of_certificates(expiring)
+        certificates = Subscription.objects.filter(active=True).with_expiring_certificate(now).count()
+        context["alerts"] += alerts.of_certificates(certificates)
     if may("webhookhub.view_process"):
         context["processes"] = overview.processes(now)
         context["alerts"] += alerts.of_processes(context["processes"])
