@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -11,7 +11,8 @@ from ninja import Path, Query, Status
 
 from events.backfill import NotRoutable, Position, backfill
 from events.filter_preview import preview
-from subscriptions import filters, health, sample_delivery, secrets, services, verification
+from subscriptions import credential_services, filters, health, sample_delivery, secrets, services, verification
+from subscriptions.credentials import InvalidCredentials, OAuth2Client
 from subscriptions.matching import NO_CUSTOMER
 from subscriptions.models import Subscription
 from webhookhub.auditlog import actions
@@ -30,7 +31,11 @@ from .schemas.endpoints import EndpointOut
 from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
+    ClientCertificateIn,
+    ClientCertificateOut,
     EnableIn,
+    OAuth2ClientIn,
+    OAuth2ClientOut,
     PreviewedEvent,
     PreviewIn,
     PreviewOut,
@@ -55,6 +60,16 @@ resource = Resource(
 )
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
+# Fields of a response that are not columns, or are shown in another form.
+COMPUTED = {
+    "base_delay",
+    "label_filter",
+    "header_names",
+    "client_certificate",
+    "oauth2_client",
+    "disabled_reason",
+    "customer",
+}
 # Fields that null resets to the hub's default, or to none.
 NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit", "label_filter"}
 
@@ -137,6 +152,48 @@ def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSec
     except secrets.RotationRefused as error:
         raise Problem(409, f"Nothing was changed: {error}.") from None
     return _with_secret(subscription, secret)
+
+
+@resource.post(
+    "/{subscription_id}/set-client-certificate",
+    SubscriptionOut,
+    "Set the client certificate",
+    *(404, 409),
+    body=ClientCertificateIn,
+)
+def set_client_certificate(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """The hub shows it to the endpoint with each request. It replaces an earlier one."""
+    body = parsing.read(request, ClientCertificateIn)
+    subscription = _subscription(request, subscription_id)
+    _stored(lambda: credential_services.set_certificate(subscription, body.certificate, body.private_key))
+    return _described(request, subscription)
+
+
+@resource.post("/{subscription_id}/remove-client-certificate", SubscriptionOut, "Remove the client certificate", 404)
+def remove_client_certificate(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """Nothing changes if there is none."""
+    subscription = _subscription(request, subscription_id)
+    credential_services.remove_certificate(subscription)
+    return _described(request, subscription)
+
+
+@resource.post(
+    "/{subscription_id}/set-oauth2-client", SubscriptionOut, "Set the OAuth2 client", *(404, 409), body=OAuth2ClientIn
+)
+def set_oauth2_client(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """The hub gets tokens with it (client credentials) and sends them to the endpoint. It replaces an earlier one."""
+    client = OAuth2Client(**parsing.read(request, OAuth2ClientIn).model_dump())
+    subscription = _subscription(request, subscription_id)
+    _stored(lambda: credential_services.set_oauth2(subscription, client))
+    return _described(request, subscription)
+
+
+@resource.post("/{subscription_id}/remove-oauth2-client", SubscriptionOut, "Remove the OAuth2 client", 404)
+def remove_oauth2_client(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
+    """Nothing changes if there is none."""
+    subscription = _subscription(request, subscription_id)
+    credential_services.remove_oauth2(subscription)
+    return _described(request, subscription)
 
 
 @resource.post("/{subscription_id}/verify", VerificationOut, "Verify the endpoint", 404)
@@ -236,8 +293,7 @@ def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSec
 
 
 def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
-    made = {"base_delay", "label_filter", "header_names", "disabled_reason", "customer"}
-    columns = SubscriptionOut.model_fields.keys() - made
+    columns = SubscriptionOut.model_fields.keys() - COMPUTED
     delay = subscription.base_delay
     if reasons is None:
         reasons = _disabled_reasons([subscription])
@@ -248,8 +304,29 @@ def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None
         "verification_result": verification.describe(subscription.verification_result),
         "label_filter": subscription.label_filter and subscription.label_filter.as_json(),
         "header_names": services.header_names(subscription),
+        "client_certificate": _certificate(subscription),
+        "oauth2_client": _oauth2_client(subscription),
         "disabled_reason": health.describe(reasons.get(subscription.callback_url, "")) or None,
     }
+
+
+def _certificate(subscription: Subscription) -> ClientCertificateOut | None:
+    facts = credential_services.certificate_facts(subscription)
+    return facts and ClientCertificateOut(**facts._asdict(), expires_soon=facts.expires_soon(clock.now()))
+
+
+def _oauth2_client(subscription: Subscription) -> OAuth2ClientOut | None:
+    client = credential_services.shown_oauth2(subscription)
+    return client and OAuth2ClientOut(**client._asdict())
+
+
+def _stored(store: Callable[[], object]) -> None:
+    try:
+        store()
+    except InvalidCredentials as error:
+        raise Problem(422, str(error), list(error.errors.items())) from None
+    except UnsuitableDatabase as error:
+        raise Problem(409, f"Nothing was stored: {error}.") from None
 
 
 def _columns(fields: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from .lease import LeasedJob
 MAX_RETRY_AFTER = timedelta(seconds=10**9)
 
 
-def build(job: LeasedJob, timestamp: int) -> Request:
+def build(job: LeasedJob, timestamp: int, *more_headers: str) -> Request:
     """The request as sent at `timestamp` (Unix time).
 
     Raises subscriptions.signing.Unsendable if the stored URL, headers or secret cannot be used.
@@ -24,7 +24,7 @@ def build(job: LeasedJob, timestamp: int) -> Request:
     uid = job.event_uid
     # W3C trace context: an event is one trace, each attempt a span.
     trace = f"traceparent: 00-{uid.replace('-', '')}-{job.id:016x}-01"
-    return sign(job.endpoint, uid, body(job), timestamp, f"webhook-attempt: {job.attempt_no}", trace)
+    return sign(job.endpoint, uid, body(job), timestamp, f"webhook-attempt: {job.attempt_no}", trace, *more_headers)
 
 
 def body(job: LeasedJob) -> bytes:

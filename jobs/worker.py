@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import NamedTuple
 
+from subscriptions.credentials import OAuth2Client
+from subscriptions.oauth2 import Token, Tokens, token_request
 from subscriptions.redaction import response_snippet
-from subscriptions.signing import Unsendable
+from subscriptions.signing import Unsendable, oauth2_client
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.egress import error_codes
@@ -30,10 +33,21 @@ POLL_SECONDS = 0.05
 MAX_QUEUED_SECONDS = 1.0
 
 
+class TokenFetch(NamedTuple):
+    """The tag of a request for a token, among those of the jobs."""
+
+    client: OAuth2Client
+
+
 class Worker:
     def __init__(self, worker_id: str, concurrency: int | None = None) -> None:
         self.worker_id = worker_id
-        self._engine: Engine[LeasedJob] = Engine(concurrency or hub().worker_concurrency, started=self._log_started)
+        self._engine: Engine[LeasedJob | TokenFetch] = Engine(
+            concurrency or hub().worker_concurrency, started=self._log_started
+        )
+        self._tokens: Tokens[LeasedJob] = Tokens(self._fetch_token)
+        # The token that was sent with each job in flight that has one, by the job's id.
+        self._sent_tokens: dict[int, tuple[OAuth2Client, Token]] = {}
         self._reports: list[Report] = []
         self._oldest_report = 0.0
         self._poll_soon = Flag()
@@ -47,7 +61,11 @@ class Worker:
     @property
     def open_jobs(self) -> int:
         """Jobs leased and not reported yet."""
-        return self._engine.in_flight + len(self._reports) + len(self._unsent)
+        return self._engine.in_flight + len(self._reports) + len(self._unsent) + self._tokens.waiting
+
+    @property
+    def _free(self) -> int:
+        return self._engine.free - len(self._reports) - self._tokens.waiting
 
     def turn(self, batch_size: int, *, poll: bool = True, wait: bool = True) -> int:
         """Returns 0 when there is nothing to send and nothing in flight. With `wait`, waits for the network."""
@@ -70,7 +88,7 @@ class Worker:
 
     def hints_in(self) -> float:
         """After how many seconds it must lease jobs because of hints; infinite if there are none or no free slots."""
-        free = self._engine.free - len(self._reports)
+        free = self._free
         if free <= 0 or not (self._hints or self._poll_soon):
             return math.inf
         return max(0.0, self._collect_until - time.monotonic()) if self._collects_slots(free) else 0.0
@@ -86,10 +104,19 @@ class Worker:
     def collect(self, seconds: float) -> None:
         """Drive transfers and keep their results, without using the database."""
         # Even while the database is lost: a request that has waited must not be sent with an old timestamp.
-        for job in self._engine.withdraw(MAX_QUEUED_SECONDS):
-            self._defer(job)
-        for job, response in self._engine.poll(seconds):
-            self._add(_as_report(job, response, self._clock.now()))
+        for tag in self._engine.withdraw(MAX_QUEUED_SECONDS):
+            if isinstance(tag, TokenFetch):
+                self._defer_for_token(tag.client, self._tokens.note_withdrawn(tag.client))
+            else:
+                self._sent_tokens.pop(tag.id, None)
+                self._defer(tag)
+        for client, job in self._tokens.withdraw(MAX_QUEUED_SECONDS):
+            self._defer_for_token(client, [job])
+        for tag, response in self._engine.poll(seconds):
+            if isinstance(tag, TokenFetch):
+                self._use_token(tag.client, response)
+            else:
+                self._add(self._as_report(tag, response))
 
     def close(self) -> None:
         self._engine.close()
@@ -97,7 +124,7 @@ class Worker:
     def _lease(self, batch_size: int, poll: bool) -> int:
         """Lease no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
         self.found = 0
-        slots = self._engine.free - len(self._reports)
+        slots = self._free
         if slots <= 0:
             if poll:
                 self._poll_soon.set()
@@ -136,21 +163,59 @@ class Worker:
             # Switched off since the job was created: postpone it, like a delivery without a job.
             self._unsent.append((job, hub().postpone))
         elif job.lease_resets > hub().max_lease_resets:
-            self._log_started(job)
             # Its earlier workers did not come back; this job may be what stops them.
-            self._add(Report(job, error_codes.LEASE_EXPIRED))
+            self._fail(job, error_codes.LEASE_EXPIRED)
         elif not self._engine.accepts(job.endpoint.callback_url):
             self._defer(job)
         else:
             try:
-                self._engine.submit(job, request.build(job, now))
+                self._submit(job, now)
             except Unsendable as error:
-                self._log_started(job)
-                self._add(Report(job, error.error_code))
+                self._fail(job, error.error_code)
 
-    def _log_started(self, job: LeasedJob) -> None:
+    def _submit(self, job: LeasedJob, now: int) -> None:
+        client = None if job.endpoint.credentials is None else oauth2_client(job.endpoint)
+        if client is None:
+            self._engine.submit(job, request.build(job, now))
+            return
+        token = self._tokens.get(client, job)
+        if token is None:
+            return  # it waits for the token
+        if token.error_code:
+            self._fail(job, token.error_code)
+            return
+        built = request.build(job, now, token.header)
+        self._sent_tokens[job.id] = client, token
+        self._engine.submit(job, built)
+
+    def _fetch_token(self, client: OAuth2Client) -> None:
+        self._engine.submit(TokenFetch(client), token_request(client))
+
+    def _use_token(self, client: OAuth2Client, response: Response) -> None:
+        """Send the jobs that have waited for this token, or fail or defer them without one."""
+        token, jobs = self._tokens.note_response(client, response)
+        now = int(self._clock.now().timestamp())
+        if not token.text and not token.error_code:
+            self._defer_for_token(client, jobs)
+            return
+        for job in jobs:
+            if token.error_code:
+                self._fail(job, token.error_code)
+            else:
+                self._send(job, now)
+
+    def _defer_for_token(self, client: OAuth2Client, jobs: Sequence[LeasedJob]) -> None:
+        self._unsent += [(job, timedelta(seconds=self._tokens.wait(client))) for job in jobs]
+
+    def _fail(self, job: LeasedJob, error_code: str) -> None:
+        """Report a failure without sending."""
+        self._log_started(job)
+        self._add(Report(job, error_code))
+
+    def _log_started(self, tag: LeasedJob | TokenFetch) -> None:
         """Not when it is leased: a job that waits for its host may be released unsent."""
-        job.log_leased(self.worker_id)
+        if not isinstance(tag, TokenFetch):
+            tag.log_leased(self.worker_id)
 
     def _defer(self, job: LeasedJob) -> None:
         """Release the job for a while, because its host is busy."""
@@ -193,13 +258,17 @@ class Worker:
         del self._reports[: len(batch)]
         return len(batch)
 
-
-def _as_report(job: LeasedJob, response: Response, now: datetime) -> Report:
-    return Report(
-        job,
-        error_code=response.error_code,
-        response_status=response.status,
-        duration_ms=response.duration_ms,
-        retry_after=request.retry_after(response.retry_after, now),
-        response_snippet=response_snippet(job.endpoint, response.body),
-    )
+    def _as_report(self, job: LeasedJob, response: Response) -> Report:
+        token = Token()
+        if self._sent_tokens and (sent := self._sent_tokens.pop(job.id, None)) is not None:
+            client, token = sent
+            if response.status == 401:
+                self._tokens.note_unauthorized(client, token.text)
+        return Report(
+            job,
+            error_code=response.error_code,
+            response_status=response.status,
+            duration_ms=response.duration_ms,
+            retry_after=request.retry_after(response.retry_after, self._clock.now()),
+            response_snippet=response_snippet(job.endpoint, response.body, token.text),
+        )

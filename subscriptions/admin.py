@@ -17,6 +17,7 @@ from webhookhub.auditlog.admin import Audited
 from webhookhub.auditlog.record import record
 from webhookhub.console.base import BoundedList, BoundedPaginator, ModelAdmin, ReadOnlyAdmin, with_local_times
 from webhookhub.console.format import NOTHING
+from webhookhub.db import clock
 from webhookhub.search_terms import parse_host
 
 from . import secrets, views
@@ -118,6 +119,17 @@ def _state(subscription: Subscription) -> str:
     return gettext("customer disabled") if subscription.customer_disabled_at is not None else gettext("active")
 
 
+class CertificateFilter(admin.SimpleListFilter):
+    title = _("client certificate")
+    parameter_name = "certificate"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("expiring", _("expired, or expires within 30 days"))]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.with_expiring_certificate(clock.now()) if self.value() == "expiring" else queryset
+
+
 @admin.register(Subscription)
 class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     form = SubscriptionForm
@@ -126,10 +138,10 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
         ("id", "customer_key", "event_type", "shown_url", "active", "verified", "enabled", "description", "updated_at"),
     )
     list_display_links = ("id", "event_type")
-    list_filter = ("active", "verified")
+    list_filter = ("active", "verified", CertificateFilter)
     ordering = ("-id",)
     # A filter on a hidden column would allow to guess its value letter by letter.
-    lookups = ("active__exact", "verified__exact", "customer_key")
+    lookups = ("active__exact", "verified__exact", "customer_key", CertificateFilter.parameter_name)
     search_fields = ("customer_key", "event_type", "url_without_query", "description")
     empty_value_display = NOTHING
     paginator = BoundedPaginator

@@ -7,7 +7,13 @@ from typing import Any
 from django import forms
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
+from unfold.widgets import (
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
 
 from webhookhub.auditlog.context import because
 from webhookhub.console import format
@@ -16,7 +22,9 @@ from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress.urls import MASK
 
 from . import customers, headers, services
+from .client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
 from .models import Customer, Subscription
+from .oauth2 import BASIC, MAX_LENGTHS, POST
 
 RETRY_LIMIT_ERROR = _("The retry limit is a whole number from 1 to 1000, or empty.")
 BASE_DELAY_ERROR = _("The base delay is a duration such as 00:00:30, from a millisecond to a day, or empty.")
@@ -122,8 +130,14 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk and "headers" not in self.errors:
             try:
                 services.check_headers_fit_host(self.instance, values)
+                services.check_headers_fit_token(self.instance, values)
             except services.InvalidSubscription as error:
                 self.add_error("headers", error.errors["headers"])
+        if self.instance.pk and "callback_url" not in self.errors:
+            try:
+                services.check_credentials_fit_host(self.instance, values)
+            except services.InvalidSubscription as error:
+                self.add_error("callback_url", error.errors["callback_url"])
         return super().clean()
 
     def values(self) -> dict[str, Any]:
@@ -169,3 +183,64 @@ class ReasonForm(forms.Form):
 
 class OptionalReasonForm(forms.Form):
     reason = ReasonField(required=False)
+
+
+class PemField(forms.CharField):
+    widget = UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false", "autocomplete": "off"})
+
+
+class ClientCertificateForm(ReasonForm):
+    """The private key is never sent back to the page."""
+
+    certificate = PemField(
+        label=_("Certificate"),
+        max_length=MAX_CERTIFICATE_LENGTH,
+        help_text=_("In PEM form, followed by the certificates of its issuers."),
+        error_messages={"required": _("Enter the certificate.")},
+    )
+    private_key = PemField(
+        label=_("Private key"),
+        max_length=MAX_KEY_LENGTH,
+        help_text=_("In PEM form, without a password. Stored encrypted and not shown again."),
+        error_messages={"required": _("Enter the private key.")},
+    )
+    field_order = ("certificate", "private_key", "reason")
+
+
+class OAuth2ClientForm(ReasonForm):
+    """The client's secret is never sent back to the page."""
+
+    token_url = forms.CharField(
+        label=_("Token URL"),
+        max_length=500,
+        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
+        help_text=_("An https URL. The same rules as for a callback URL hold."),
+        error_messages={"required": _("Enter the token URL.")},
+    )
+    client_id = forms.CharField(
+        label=_("Client ID"),
+        widget=UnfoldAdminTextInputWidget(),
+        max_length=MAX_LENGTHS["client_id"],
+        error_messages={"required": _("Enter the client ID.")},
+    )
+    client_secret = forms.CharField(
+        label=_("Client secret"),
+        max_length=MAX_LENGTHS["client_secret"],
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
+        help_text=_("Stored encrypted and not shown again."),
+        error_messages={"required": _("Enter the client secret.")},
+    )
+    scope = forms.CharField(
+        label=_("Scope"), max_length=MAX_LENGTHS["scope"], required=False, widget=UnfoldAdminTextInputWidget()
+    )
+    audience = forms.CharField(
+        label=_("Audience"), max_length=MAX_LENGTHS["audience"], required=False, widget=UnfoldAdminTextInputWidget()
+    )
+    authentication = forms.ChoiceField(
+        label=_("Client authentication"),
+        widget=UnfoldAdminSelectWidget,
+        choices=[(BASIC, _("in the header (basic)")), (POST, _("in the body (post)"))],
+        help_text=_("How ID and secret are sent to the token server."),
+    )
+    field_order = ("token_url", "client_id", "client_secret", "scope", "audience", "authentication", "reason")

@@ -6,6 +6,8 @@ import re
 
 from django.utils.translation import gettext as _
 
+from webhookhub import crypto
+
 MAX_HEADERS = 20
 MAX_BYTES = 4096
 NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
@@ -82,3 +84,11 @@ def _error(line: str, name: str, value: str) -> str:
     if len(f"{name}: {value}") > MAX_BYTES:
         return _("Line %(number)s: the header %(name)s is longer than %(max_bytes)s bytes.")
     return ""
+
+
+def stored_names(token: str) -> list[str]:
+    """The names in encrypted headers; empty if the encryption keys do not open them."""
+    try:
+        return names(crypto.decrypt(token)) if token else []
+    except (crypto.Undecipherable, ValueError):  # a key is missing, or there are no keys
+        return []

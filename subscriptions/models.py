@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -23,6 +23,7 @@ from webhookhub.egress.urls import UnacceptableURL, masked, normalise
 from webhookhub.ids import new_uid
 from webhookhub.validators import first_forbidden, forbidden_message
 
+from .client_certificates import WARN_BEFORE
 from .fields import LabelFilterField
 from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
 
@@ -57,6 +58,10 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def routable(self) -> SubscriptionQuerySet:
         """The subscriptions that may get new deliveries."""
         return self.filter(active=True, verified=True, disabled_at__isnull=True, customer_disabled_at__isnull=True)
+
+    def with_expiring_certificate(self, now: datetime) -> SubscriptionQuerySet:
+        """Those whose client certificate expires soon, or has expired."""
+        return self.filter(certificate_expires_at__lt=now + WARN_BEFORE)
 
     def require_keys(self) -> None:
         """Raise UnsuitableDatabase if the encryption keys open none of the newest secrets.
@@ -140,6 +145,10 @@ class Subscription(models.Model):
     previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
     # Encrypted, because headers often contain passwords.
     custom_headers = models.TextField(default="", blank=True, editable=False)
+    # Encrypted: what the hub needs to identify itself to the endpoint. NULL if it needs nothing.
+    credentials = models.TextField(null=True, editable=False)  # noqa: DJ001: a column that can be added at once
+    # Of the client certificate, for the warning before it.
+    certificate_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
     description = ExactTextField(_("description"), max_length=200, blank=True, default="")
     max_retry_limit = models.PositiveIntegerField(
         _("max retry limit"),
@@ -200,9 +209,11 @@ class Subscription(models.Model):
             models.Index(fields=["active"], name="idx_sub_active"),
             models.Index(fields=["callback_url"], name="idx_sub_callback"),
             models.Index(fields=["customer_key"], name="idx_sub_customer"),
+            models.Index(fields=["certificate_expires_at"], name="idx_sub_certificate_expiry"),
         ]
         permissions = [
             ("reveal_secret", "Can see and rotate a subscription's signing secret"),
+            ("change_credentials", "Can set and remove a subscription's credentials at its endpoint"),
             ("verify_subscription", "Can have a subscription's endpoint verified"),
         ]
         constraints = [

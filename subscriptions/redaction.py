@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
@@ -13,7 +14,7 @@ from webhookhub.conf import hub
 from webhookhub.egress.messages import snippet
 from webhookhub.egress.urls import query_values
 
-from . import headers
+from . import credentials, headers
 from .signing import Endpoint
 
 MASK = "•••"
@@ -25,9 +26,13 @@ SHORTEST_QUERY_VALUE = 8
 SEARCHED_BYTES = 32 * 1024
 
 
-def response_snippet(endpoint: Endpoint, body: bytes) -> str:
-    """The start of a response: bounded, printable, and without the endpoint's secrets."""
-    return snippet(redact(endpoint, body[:SEARCHED_BYTES].decode("utf-8", errors="replace")))
+def response_snippet(endpoint: Endpoint, body: bytes, token: str = "") -> str:
+    """The start of a response: bounded, printable, and without the endpoint's secrets and the OAuth2 token."""
+    text = body[:SEARCHED_BYTES].decode("utf-8", errors="replace")
+    if token:
+        for form in sorted(set(_forms(token)), key=len, reverse=True):
+            text = text.replace(form, MASK)
+    return snippet(redact(endpoint, text))
 
 
 def redact(endpoint: Endpoint, text: str) -> str:
@@ -46,6 +51,9 @@ def _secret_forms(endpoint: Endpoint, keys: tuple[str, ...]) -> tuple[str, ...]:
     values += [credentials for value in values for credentials in value.split(maxsplit=1)[1:]]
     for secret in (_decrypt_or_empty(endpoint.secret), _decrypt_or_empty(endpoint.previous_secret)):
         values += [secret, secret.partition("_")[2], secret.partition("_")[2].rstrip("=")]
+    with suppress(credentials.Unreadable):
+        client = credentials.parse(endpoint.credentials).oauth2
+        values += [client.client_secret] if client is not None else []
     values += [value for value in query_values(endpoint.callback_url) if len(value) >= SHORTEST_QUERY_VALUE]
     forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))

@@ -16,7 +16,7 @@ from .models import Subscription
 
 # Concurrent changes of one row are rare; this many in a row mean another problem.
 MAX_TRIES = 10
-COLUMNS = ("secret", "previous_secret", "custom_headers", "previous_secret_until")
+COLUMNS = ("secret", "previous_secret", "custom_headers", "credentials", "previous_secret_until")
 
 
 @dataclass
@@ -57,8 +57,8 @@ def _reencrypt(pk: int) -> bool:
 
 
 def _with_first_key(stored: dict[str, Any], now: datetime) -> dict[str, Any]:
-    secret, previous, headers, until = (stored[column] for column in COLUMNS)
+    secret, previous, headers, credentials, until = (stored[column] for column in COLUMNS)
     if until is None or until <= now:
         previous, until = "", None  # it no longer signs
-    tokens = [crypto.with_first_key(token) if token else "" for token in (secret, previous, headers)]
+    tokens = [crypto.with_first_key(token) if token else token for token in (secret, previous, headers, credentials)]
     return dict(zip(COLUMNS, [*tokens, until], strict=True))

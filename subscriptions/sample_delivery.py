@@ -15,8 +15,9 @@ from webhookhub.egress.messages import Response
 from webhookhub.ids import new_uid
 
 from .models import Subscription
+from .oauth2 import Token, read_token, token_request
 from .redaction import response_snippet
-from .signing import Endpoint, Unsendable, sign
+from .signing import Endpoint, Unsendable, oauth2_client, sign
 
 TEST_EVENT_TYPE = "webhookhub.test"
 
@@ -60,10 +61,18 @@ def send_now(
     document = {"type": event_type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     endpoint = Endpoint(*(getattr(subscription, column) for column in Endpoint._fields))
+    token = Token()
     try:
-        request = sign(endpoint, message_id, body, int(now.timestamp()))
+        client = oauth2_client(endpoint)
+        if client is not None:
+            fetched = send(token_request(client))
+            token = read_token(fetched)
+            if token.error_code:
+                return SampleResult(message_id, Response(token.error_code, fetched.duration_ms))
+        more_headers = [token.header] if token.text else []
+        request = sign(endpoint, message_id, body, int(now.timestamp()), *more_headers)
     except Unsendable as error:
         return SampleResult(message_id, Response(error.error_code, 0))
     before_sending()
     response = send(request)
-    return SampleResult(message_id, response, response_snippet(endpoint, response.body))
+    return SampleResult(message_id, response, response_snippet(endpoint, response.body, token.text))

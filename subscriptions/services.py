@@ -18,7 +18,7 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record, url_without_query
 from webhookhub.db.errors import Kind, kind_of
 
-from . import customers, filters, headers
+from . import credential_services, customers, filters, headers
 from .models import Subscription
 from .signing import SYMMETRIC, BadSecret, check_shared
 
@@ -85,6 +85,8 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         if seen is not None and seen != version(stored):
             raise ChangedSince
         check_headers_fit_host(stored, values)
+        check_credentials_fit_host(stored, values)
+        check_headers_fit_token(stored, values)
         columns = _assign(subscription, values)
         # An earlier release may have stored values that are invalid today; they must not block other changes.
         _validate(subscription, only=columns)
@@ -125,12 +127,24 @@ def check_headers_fit_host(stored: Subscription, values: Mapping[str, Any]) -> N
         )
 
 
+def check_headers_fit_token(stored: Subscription, values: Mapping[str, Any]) -> None:
+    """Raise InvalidSubscription if a custom header would be sent in addition to that of the OAuth2 token."""
+    names = {name.lower() for name in values.get(HEADERS) or ()}
+    if "authorization" in names and credential_services.shown_oauth2(stored) is not None:
+        raise InvalidSubscription({HEADERS: _("Authorization is sent with the OAuth2 token: leave it out.")})
+
+
+def check_credentials_fit_host(stored: Subscription, values: Mapping[str, Any]) -> None:
+    """Raise InvalidSubscription if another host would get the stored credentials."""
+    if not credential_services.fit_host(stored, values.get("callback_url")):
+        raise InvalidSubscription(
+            {"callback_url": _("The stored credentials were meant for the old host: remove them first.")}
+        )
+
+
 def header_names(subscription: Subscription) -> list[str]:
     """Empty if the encryption keys do not open the headers."""
-    try:
-        return headers.names(crypto.decrypt(subscription.custom_headers)) if subscription.custom_headers else []
-    except (crypto.Undecipherable, ValueError):  # a key is missing, or there are no keys
-        return []
+    return headers.stored_names(subscription.custom_headers)
 
 
 def _reject_unknown(values: Mapping[str, Any], allowed: frozenset[str]) -> None:

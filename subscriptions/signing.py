@@ -23,9 +23,10 @@ from cryptography.hazmat.primitives.hmac import HMAC
 from webhookhub import __version__, crypto
 from webhookhub.conf import hub
 from webhookhub.egress import error_codes
-from webhookhub.egress.messages import Request
+from webhookhub.egress.messages import ClientCertificate, Request
 
-from . import headers
+from . import credentials, headers
+from .credentials import OAuth2Client
 
 SYMMETRIC = "v1"
 ASYMMETRIC = "v1a"
@@ -43,13 +44,14 @@ Signer = Callable[[bytes], str]
 
 
 class Endpoint(NamedTuple):
-    """The columns of a subscription that a request is made of; secrets and headers are encrypted."""
+    """The columns of a subscription that a request is made of; secrets, headers and credentials are encrypted."""
 
     callback_url: str
     secret: str
     previous_secret: str
     previous_secret_until: datetime | None
     custom_headers: str
+    credentials: str | None = None
 
 
 class Unsendable(Exception):
@@ -75,13 +77,20 @@ def sign(endpoint: Endpoint, message_id: str, body: bytes, timestamp: int, *more
         *more_headers,
         *prepared.headers,
     ]
-    return Request(endpoint.callback_url, lines, body)
+    return Request(endpoint.callback_url, lines, body, prepared.certificate)
 
 
 class _Prepared(NamedTuple):
     headers: list[str]
     sign: Signer
     sign_with_previous: Signer
+    certificate: ClientCertificate | None
+    oauth2: OAuth2Client | None
+
+
+def oauth2_client(endpoint: Endpoint) -> OAuth2Client | None:
+    """Whose token a request needs; None if it needs none. Raises Unsendable."""
+    return _prepare(endpoint, hub().encryption_keys).oauth2
 
 
 # Decrypted once: a worker sends thousands of requests to the same endpoint.
@@ -91,11 +100,14 @@ def _prepare(endpoint: Endpoint, keys: tuple[str, ...]) -> _Prepared:
         custom = headers.parse(crypto.decrypt(endpoint.custom_headers)) if endpoint.custom_headers else []
         sign = signer(crypto.decrypt(endpoint.secret))
         previous = signer(crypto.decrypt(endpoint.previous_secret)) if endpoint.previous_secret else sign
+        stored = credentials.parse(endpoint.credentials)
     except (crypto.Undecipherable, BadSecret):
         raise Unsendable(error_codes.SIGNING_ERROR) from None
     except headers.UnacceptableHeaders:  # stored under earlier, wider rules
         raise Unsendable(error_codes.INVALID_REQUEST) from None
-    return _Prepared([*STANDARD_HEADERS, *custom], sign, previous)
+    except credentials.Unreadable:
+        raise Unsendable(error_codes.CREDENTIALS_ERROR) from None
+    return _Prepared([*STANDARD_HEADERS, *custom], sign, previous, *stored)
 
 
 class BadSecret(ValueError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,14 +18,17 @@ from webhookhub.auditlog.context import because
 from webhookhub.conf import hub
 from webhookhub.console import format
 from webhookhub.console.error_pages import require_post
+from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.egress import error_codes
 
-from . import customers, health, sample_delivery, secrets, services, verification
-from .forms import OptionalReasonForm, ReasonForm
+from . import credential_services, customers, health, sample_delivery, secrets, services, verification
+from .credentials import InvalidCredentials, OAuth2Client
+from .forms import ClientCertificateForm, OAuth2ClientForm, OptionalReasonForm, ReasonForm
 from .models import Customer, Subscription
 
 MAY_VERIFY = "subscriptions.verify_subscription"
 MAY_ROTATE = "subscriptions.reveal_secret"
+MAY_CHANGE_CREDENTIALS = "subscriptions.change_credentials"
 MAY_CHANGE = "subscriptions.change_subscription"
 MAY_DISABLE = "subscriptions.disable_customer"
 View = Callable[..., HttpResponse]
@@ -161,6 +165,73 @@ CUSTOMER_VIEWS: dict[str, View] = {
     "disable": partial(switch_customer, enable=False),
     "enable": partial(switch_customer, enable=True),
 }
+
+
+def client_certificate(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET shows what is stored and asks for a new one, POST stores it."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = ClientCertificateForm(request.POST or None)
+    if form.is_valid():
+        values = form.cleaned_data
+        with _reported(form), because(values["reason"]):
+            credential_services.set_certificate(subscription, values["certificate"], values["private_key"])
+            messages.success(request, _("Stored: the hub shows this certificate to the endpoint."))
+            return _to_subscription(subscription)
+    if form.is_bound:
+        form.data = {**request.POST.dict(), "private_key": ""}  # not even back to its sender
+    return _page(request, "client_certificate", subscription, _("Client certificate"), form=form)
+
+
+def remove_client_certificate(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET asks for the reason, POST removes. Safe to repeat."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = ReasonForm(request.POST or None)
+    if not form.is_valid():
+        return _page(request, "remove_credentials", subscription, _("Remove a client certificate"), form=form)
+    with because(form.cleaned_data["reason"]):
+        credential_services.remove_certificate(subscription)
+    messages.success(request, _("Removed: the hub shows no certificate to the endpoint."))
+    return _to_subscription(subscription)
+
+
+def oauth2_client(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET shows what is stored and asks for a new one, POST stores it."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = OAuth2ClientForm(request.POST or None)
+    if form.is_valid():
+        values = form.cleaned_data
+        with _reported(form), because(values["reason"]):
+            client = OAuth2Client(**{name: values[name] for name in OAuth2Client._fields})
+            credential_services.set_oauth2(subscription, client)
+            messages.success(request, _("Stored: the hub gets tokens for the endpoint with this client."))
+            return _to_subscription(subscription)
+    return _page(request, "oauth2_client", subscription, _("OAuth2 client"), form=form)
+
+
+def remove_oauth2_client(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET asks for the reason, POST removes. Safe to repeat."""
+    subscription = _allowed(request, pk, MAY_CHANGE_CREDENTIALS)
+    form = ReasonForm(request.POST or None)
+    if not form.is_valid():
+        return _page(request, "remove_credentials", subscription, _("Remove an OAuth2 client"), form=form)
+    with because(form.cleaned_data["reason"]):
+        credential_services.remove_oauth2(subscription)
+    messages.success(request, _("Removed: the hub sends no token to the endpoint."))
+    return _to_subscription(subscription)
+
+
+@contextmanager
+def _reported(form: ReasonForm) -> Iterator[None]:
+    """Errors of the credentials become errors of the form."""
+    try:
+        yield
+    except InvalidCredentials as error:
+        for field, text in error.errors.items():
+            form.add_error(field, text)
+    except UnsuitableDatabase as error:
+        form.add_error(None, _("Nothing was stored: %(error)s.") % {"error": error})
+
+
 pause, resume = partial(set_active, active=False), partial(set_active, active=True)
 VIEWS: dict[str, View] = {
     "verify": verify,
@@ -169,6 +240,10 @@ VIEWS: dict[str, View] = {
     "pause": pause,
     "resume": resume,
     "enable": enable,
+    "client_certificate": client_certificate,
+    "remove_client_certificate": remove_client_certificate,
+    "oauth2_client": oauth2_client,
+    "remove_oauth2_client": remove_oauth2_client,
 }
 
 

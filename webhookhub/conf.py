@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cache
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import environ
 from django.conf import settings
@@ -31,6 +32,7 @@ HOUR = 3600
 DAY = 24 * HOUR
 Network = IPv4Network | IPv6Network
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+PROXY_HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 HOST = re.compile(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]")
 
@@ -183,6 +185,50 @@ def _ca_bundle(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class ProxyAddress:
+    """A forward proxy. User name and password are empty if it wants none."""
+
+    scheme: str
+    host: str
+    port: int
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    # Whether the host is an IP address, in its usual form, and not a name.
+    is_ip: bool = False
+
+
+def _proxy(text: str) -> ProxyAddress | None:
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text)
+        port = parts.port or 0
+        username, password = unquote(parts.username or "", errors="strict"), unquote(parts.password or "")
+    except ValueError:
+        parts, port, username, password = SplitResult("", "", "", "", ""), 0, "", ""
+    host, is_ip = parts.hostname or "", False
+    try:
+        host, is_ip = str(ip_address(host)), True
+    except ValueError:
+        host = host if PROXY_HOST.fullmatch(host) else ""
+    if (
+        parts.scheme not in ("http", "https")
+        or not host
+        or not port
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
+        or ":" in username
+        or not (username + password + "x").isprintable()
+    ):
+        raise ValueError(
+            "http:// or https://, a host and a port, such as http://user:password@proxy.example.com:3128, with signs "
+            "such as / @ : in the password written as %2F %40 %3A"
+        )
+    return ProxyAddress(parts.scheme, host, port, username, password, is_ip)
+
+
+@dataclass(frozen=True)
 class HubSettings:
     """Durations are seconds in the environment and timedelta here."""
 
@@ -249,6 +295,9 @@ class HubSettings:
         ((443, 443), (8443, 8443)), _ports, "ports that a callback URL may use"
     )
     ca_bundle: str = _setting("", _ca_bundle, "file of certificate authorities to trust instead of the public ones")
+    egress_proxy: ProxyAddress | None = _setting(
+        None, _proxy, "forward proxy through which all requests to endpoints are sent", secret=True
+    )
 
     # Secrets at rest
     encryption_keys: tuple[str, ...] = _setting(

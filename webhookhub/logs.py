@@ -58,6 +58,7 @@ class Log(Enum):
     JOB_LEASE_RESET = ("job_lease_reset", logging.WARNING)
     LEASE_LOST = ("lease_lost", logging.WARNING)
     DNS_LOOKUP_FAILED = ("dns_lookup_failed", logging.WARNING)
+    PROXY_FAILED = ("proxy_failed", logging.WARNING)
     WORKFLOW_ADVANCED = ("workflow_advanced", logging.INFO)
     WORKFLOW_STEP_CHANGED = ("workflow_step_changed", logging.INFO)
     WORKFLOW_ENDED = ("workflow_ended", logging.INFO)

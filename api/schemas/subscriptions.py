@@ -10,7 +10,9 @@ from api.pagination import PageRequest
 from events.backfill import MAX_EVENTS
 from events.filter_preview import MAX_EVENTS as MAX_PREVIEWED
 from events.filter_preview import SHOWN
+from subscriptions.client_certificates import MAX_CERTIFICATE_LENGTH, MAX_KEY_LENGTH
 from subscriptions.filters import MAX_CONDITIONS
+from subscriptions.oauth2 import MAX_LENGTHS
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 from webhookhub.validators import REASON_LENGTH
 
@@ -99,6 +101,48 @@ class SubscriptionChange(Body):
     headers: Headers | None = Field(None, description="Replaces all headers; {} removes them.")
 
 
+class ClientCertificateOut(BaseModel):
+    """The private key and the certificate itself are not shown."""
+
+    subject: str
+    issuer: str
+    expires_at: datetime
+    expires_soon: bool = Field(description="Whether it expires within 30 days, or has expired.")
+    fingerprint: str = Field(description="SHA-256.")
+
+
+class ClientCertificateIn(Body):
+    certificate: str = Field(
+        min_length=1,
+        max_length=MAX_CERTIFICATE_LENGTH,
+        description="In PEM form, followed by the certificates of its issuers.",
+    )
+    private_key: str = Field(
+        min_length=1, max_length=MAX_KEY_LENGTH, description="In PEM form, not encrypted. It is not shown again."
+    )
+
+
+class OAuth2ClientIn(Body):
+    token_url: str = Field(min_length=1, max_length=500, description="The same rules as for callback_url hold.")
+    client_id: str = Field(min_length=1, max_length=MAX_LENGTHS["client_id"])
+    client_secret: str = Field(min_length=1, max_length=MAX_LENGTHS["client_secret"], description="Not shown again.")
+    scope: str = Field("", max_length=MAX_LENGTHS["scope"])
+    audience: str = Field("", max_length=MAX_LENGTHS["audience"])
+    authentication: Literal["basic", "post"] = Field(
+        "basic", description="Whether id and secret are sent in the header or in the body of the token request."
+    )
+
+
+class OAuth2ClientOut(BaseModel):
+    """The secret is not shown."""
+
+    token_url: str = Field(description="The query's values are ***.")
+    client_id: str
+    scope: str
+    audience: str
+    authentication: str
+
+
 class SubscriptionOut(BaseModel):
     id: int
     customer: str | None = Field(description="The customer's key.")
@@ -122,6 +166,8 @@ class SubscriptionOut(BaseModel):
     rate_limit: int | None
     label_filter: list[dict[str, Any]] | None
     header_names: list[str]
+    client_certificate: ClientCertificateOut | None
+    oauth2_client: OAuth2ClientOut | None
     created_at: datetime
     updated_at: datetime
 

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from webhookhub.conf import HubSettings, load, variable
+from webhookhub.conf import HubSettings, ProxyAddress, load, variable
 
 
 def test_an_empty_environment_gives_the_documented_defaults():
@@ -48,6 +48,19 @@ def test_an_empty_environment_gives_the_documented_defaults():
         ("WEBHOOKHUB_CSRF_ORIGINS", "", "csrf_origins", ()),
         ("WEBHOOKHUB_CSRF_ORIGINS", "https://hub.example.com:8443", "csrf_origins", ("https://hub.example.com:8443",)),
         ("WEBHOOKHUB_CA_BUNDLE", "", "ca_bundle", ""),
+        ("WEBHOOKHUB_EGRESS_PROXY", "", "egress_proxy", None),
+        (
+            "WEBHOOKHUB_EGRESS_PROXY",
+            "http://proxy:3128",
+            "egress_proxy",
+            ProxyAddress("http", "proxy", 3128),
+        ),
+        (
+            "WEBHOOKHUB_EGRESS_PROXY",
+            "https://hub:a%40b%3Ac@[FD00:0::1]:443/",
+            "egress_proxy",
+            ProxyAddress("https", "fd00::1", 443, "hub", "a@b:c", is_ip=True),
+        ),
         ("WEBHOOKHUB_METRICS_TOKEN", "", "metrics_token", ""),
         ("WEBHOOKHUB_METRICS_TOKEN", "0123456789abcdef", "metrics_token", "0123456789abcdef"),
     ],
@@ -89,6 +102,29 @@ def test_a_bad_value_is_refused_and_the_message_says_what_is_expected(name: str,
         load({name: text})
 
     assert str(caught.value).startswith(f"{name}={text!r}: it must be {right}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "proxy.example.com:3128",
+        "http://proxy.example.com",
+        "socks5://proxy.example.com:1080",
+        "http://hub:hidden@:3128",
+        "http://hub:hidden@proxy.example.com:99999",
+        "http://hub:hid/den@proxy.example.com:3128",
+        "http://hub:hidden@proxy.example.com:3128/path",
+        "http://hub:hidden%0Aden@proxy.example.com:3128",
+        "http://h%3Aub:hidden@proxy.example.com:3128",
+        "http://hub:hidden@pro xy:3128",
+    ],
+)
+def test_a_bad_proxy_is_refused_without_showing_its_password(text: str):
+    with pytest.raises(ImproperlyConfigured) as caught:
+        load({"WEBHOOKHUB_EGRESS_PROXY": text})
+
+    assert str(caught.value).startswith("WEBHOOKHUB_EGRESS_PROXY: it must be http:// or https://, a host and a port")
+    assert "hid" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

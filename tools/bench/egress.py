@@ -125,7 +125,7 @@ class PycurlSender:
     """Sends the same bytes with plain pycurl: requests built beforehand, handles reused, libcurl's default options."""
 
     def __init__(self, engine: EngineSender, authority: str) -> None:
-        self._requests = [request for _, request in engine.requests()]
+        self._requests = [request[:3] for _, request in engine.requests()]
         self._client = PycurlClient(authority)
 
     def run(self, count: int) -> None:

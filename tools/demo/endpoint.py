@@ -20,6 +20,8 @@ class Received:
     path: str
     headers: dict[str, str]
     body: bytes
+    # The common name in the client's certificate, if one was required.
+    client: str = ""
 
     @property
     def event_uid(self) -> str:
@@ -48,12 +50,18 @@ class HttpsEndpoint:
         respond: Callable[[Received], Reply] | None = None,
         port: int = 0,
         host: str = "127.0.0.1",
+        client_authority: Path | None = None,
     ) -> None:
+        """With `client_authority`, clients need a certificate that it has signed."""
         self.respond = respond or (lambda received: Reply())
         self.received: list[Received] = []
         self.arrived = threading.Condition()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
+        if client_authority is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(client_authority)
+        self.context = context
         self._server = _Server((host, port), self, context)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
@@ -119,6 +127,11 @@ class _Server(ThreadingHTTPServer):
         pass  # some tests kill clients in the middle of a request
 
 
+def _common_name(connection: ssl.SSLSocket) -> str:
+    names: Any = (connection.getpeercert() or {}).get("subject", ())
+    return next((str(value) for part in names for name, value in part if name == "commonName"), "")
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -128,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        reply = self.server.endpoint.take(Received(self.path, headers, body))
+        reply = self.server.endpoint.take(Received(self.path, headers, body, _common_name(self.connection)))
         if reply.before:
             reply.before()
         if reply.drop:

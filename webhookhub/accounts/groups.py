@@ -46,6 +46,7 @@ OPERATIONS = (
         "subscriptions.change_subscription",
         "subscriptions.verify_subscription",
         "subscriptions.reveal_secret",
+        "subscriptions.change_credentials",
         "workflows.mark_compensated",
         "workflows.close_workflow",
     }

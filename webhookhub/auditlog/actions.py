@@ -22,6 +22,10 @@ VERIFY = "subscription.verify"
 TEST = "subscription.test"
 ROTATE = "subscription.rotate_secret"
 REVEAL = "subscription.reveal_secret"
+SET_CERTIFICATE = "subscription.set_client_certificate"
+REMOVE_CERTIFICATE = "subscription.remove_client_certificate"
+SET_OAUTH2 = "subscription.set_oauth2_client"
+REMOVE_OAUTH2 = "subscription.remove_oauth2_client"
 REENCRYPT = "subscription.reencrypt"
 BACKFILL = "subscription.backfill"
 CREATE_CUSTOMER = "customer.create"
@@ -69,6 +73,10 @@ ACTIONS = {
     TEST: _("sent a test event"),
     ROTATE: _("replaced a signing secret"),
     REVEAL: _("viewed a signing secret"),
+    SET_CERTIFICATE: _("set a client certificate"),
+    REMOVE_CERTIFICATE: _("removed a client certificate"),
+    SET_OAUTH2: _("set an OAuth2 client"),
+    REMOVE_OAUTH2: _("removed an OAuth2 client"),
     REENCRYPT: _("re-encrypted the stored secrets"),
     BACKFILL: _("delivered past events"),
     CREATE_CUSTOMER: _("created a customer"),

@@ -88,6 +88,19 @@ def of_workflows(for_operators: Waiting) -> list[str]:
     return [format_html('{} <a class="hub-link" href="{}">{}</a>', text, url, _("View runs"))]
 
 
+def of_certificates(count: int) -> list[str]:
+    if not count:
+        return []
+    pattern = ngettext(
+        "The client certificate of %(number)s active subscription has expired or expires within 30 days.",
+        "The client certificates of %(number)s active subscriptions have expired or expire within 30 days.",
+        count,
+    )
+    url = reverse("admin:subscriptions_subscription_changelist") + "?certificate=expiring"
+    text = pattern % {"number": format.number(count)}
+    return [format_html('{} <a class="hub-link" href="{}">{}</a>', text, url, _("View subscriptions"))]
+
+
 def of_processes(running: list[tuple[Process, bool]]) -> list[str]:
     return [
         _("No %(kind)s process is running: start one with manage.py run_%(kind)s, or all with manage.py run_hub.")

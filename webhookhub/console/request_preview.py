@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from events.models import Event
 from jobs.lease import NO_TIME
-from subscriptions import services
+from subscriptions import credential_services, services
 from subscriptions.models import Subscription
 from subscriptions.signing import STANDARD_HEADERS
 
@@ -46,6 +46,8 @@ def preview(event: Event, subscription: Subscription, attempt: int) -> Request:
     own = [f"webhook-id: {event.uid}", f"webhook-attempt: {max(1, attempt)}"]
     url = subscription.shown_url
     custom = [f"{name}: {HIDDEN}" for name in services.header_names(subscription)]
+    if credential_services.shown_oauth2(subscription) is not None:
+        custom.append(f"Authorization: Bearer {HIDDEN}")
     headers = [*own, *STANDARD_HEADERS, *custom]
     return Request(url, headers, body(event), url != subscription.callback_url)
 

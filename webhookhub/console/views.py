@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 
 from api.models import ApiKey
 from events.models import Event
+from subscriptions.models import Subscription
 from webhookhub.db import clock
 from webhookhub.stats import endpoints
 
@@ -52,6 +53,9 @@ def _overview_context(request: HttpRequest, span: Span) -> dict[str, Any]:
         context["may_see_endpoints"] = may("subscriptions.view_subscription")
         may_see_dead = may("deadletters.view_deadletter")
         context["alerts"] += alerts.of_deliveries(context["deliveries"], may_see_dead=may_see_dead)
+    if may("subscriptions.change_credentials"):
+        certificates = Subscription.objects.filter(active=True).with_expiring_certificate(now).count()
+        context["alerts"] += alerts.of_certificates(certificates)
     if may("webhookhub.view_process"):
         context["processes"] = overview.processes(now)
         context["alerts"] += alerts.of_processes(context["processes"])

@@ -12,9 +12,11 @@ import pycurl
 from webhookhub.conf import HubSettings, hub
 
 from . import dns, error_codes
+from .addresses import may_reach_text
 from .dns import Lookup, Resolver
 from .hosts import FAST, UNKNOWN, Host, Hosts, QueuedRequest
 from .messages import Request, Response
+from .proxy import Proxy
 from .transfer import Transfer
 from .watchdog import Watchdog
 
@@ -41,16 +43,19 @@ class Engine(Generic[T]):
         resolver: Resolver | None = None,
         *,
         max_lookup_seconds: float | None = None,
+        trace: bool = False,
         started: Callable[[T], object] = lambda tag: None,
     ) -> None:
         """A request whose name is not resolved after `max_lookup_seconds` is withdrawn.
 
+        With `trace`, the cause of a lost connection is found at the first request.
         `started` is called with the tag of each request that is not withdrawn any more: it gets a response.
         """
         self.concurrency = concurrency
         self._resolver = resolver or dns.SHARED
         self._settings = settings or hub()
         self._started = started
+        self._trace = trace
         self._watchdog = Watchdog()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, concurrency)
@@ -60,6 +65,10 @@ class Engine(Generic[T]):
         self._hosts_with_queue: dict[Host[T], None] = {}
         self._unresolved: list[_Unresolved[T]] = []
         self._withdrawn: list[T] = []
+        # The error code of the last request that was withdrawn because of a lookup or of the proxy.
+        self.withdrawal_code = error_codes.DNS_ERROR
+        address = self._settings.egress_proxy
+        self._proxy: Proxy[T] | None = None if address is None else Proxy(address)
         self._max_lookup_seconds = dns.LATE_SECONDS if max_lookup_seconds is None else max_lookup_seconds
         self._unsent: list[tuple[T, Response]] = []
         self._queued = 0
@@ -80,6 +89,8 @@ class Engine(Generic[T]):
         """Whether a request would be sent soon: at once, or after others to the same fast host."""
         host = self._hosts.at(url)
         now = time.monotonic()
+        if self._proxy is not None and self._proxy.wait(host, now):
+            return False
         lookup = self._resolve(host, now)
         if lookup is not None and self._is_stuck(lookup, now):
             return False  # the lookup goes on without the request
@@ -87,7 +98,9 @@ class Engine(Generic[T]):
 
     def defer_seconds(self, url: str) -> float:
         """How long to defer a request that is not accepted or was withdrawn."""
-        return self._hosts.at(url).defer_seconds()
+        host = self._hosts.at(url)
+        seconds = host.defer_seconds()
+        return seconds if self._proxy is None else max(seconds, self._proxy.wait(host, time.monotonic()))
 
     def submit(self, tag: T, request: Request) -> None:
         host = self._hosts.at(request.url)
@@ -114,7 +127,7 @@ class Engine(Generic[T]):
 
     def idle_for(self) -> float:
         """For how many seconds poll() would do nothing, unless one of the files is ready."""
-        if self._unsent:
+        if self._unsent or self._withdrawn:
             return 0.0
         seconds = LOOKUP_SECONDS if self._unresolved else inf
         milliseconds = self._multi.timeout() if self._running else -1
@@ -130,7 +143,8 @@ class Engine(Generic[T]):
     def withdraw(self, seconds: float) -> list[T]:
         """Remove the queued requests that have waited for `seconds`, or whose host is slow now; they were not sent.
 
-        So are requests whose names could not be resolved in time, if that is not the name's fault.
+        So are requests whose names could not be resolved in time, or for which the forward proxy opened no tunnel, if
+        that is not the endpoint's fault.
         """
         before = time.monotonic() - seconds
         withdrawn, self._withdrawn = self._withdrawn, []
@@ -169,9 +183,26 @@ class Engine(Generic[T]):
         now = time.monotonic()
         lookup = self._resolve(host, now)
         if lookup is None:
-            self._transfer(tag, request, host, now)
+            self._connect(tag, request, host, now)
         else:
-            self._unresolved.append(_Unresolved(lookup, now, tag, request, host))
+            self._unresolved.append(_Unresolved(lookup, now, tag, request, host, host))
+
+    def _connect(self, tag: T, request: Request, host: Host[T], since: float) -> None:
+        """Continue with a resolved host: resolve the proxy, too, if there is one, and start the transfer."""
+        if self._proxy is None or host.refusal is not None:
+            self._transfer(tag, request, host, since)
+            return
+        now = time.monotonic()
+        if not all(map(may_reach_text, host.addresses)):
+            self._started(tag)
+            self._fail_unsent(tag, host, since, error_codes.BLOCKED_ADDRESS)
+        elif self._proxy.wait(host, now):
+            self._withdraw(tag, host, self.withdrawal_code)
+        elif (lookup := self._resolve(self._proxy.host, now)) is not None:
+            self._unresolved.append(_Unresolved(lookup, since, tag, request, host, self._proxy.host))
+        else:
+            self._proxy.note_start(host, now, self._connect_seconds)
+            self._transfer(tag, request, host, since)
 
     def _resolve(self, host: Host[T], now: float) -> Lookup | None:
         """None if the host's addresses are known; otherwise the lookup to wait for."""
@@ -192,7 +223,7 @@ class Engine(Generic[T]):
         if host.refusal is not None:
             self._fail_unsent(tag, host, since, host.refusal)
             return
-        transfer = self._idle.pop() if self._idle else Transfer[T](self._settings, self._watchdog)
+        transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             transfer.load(tag, request, host, since)
         except (pycurl.error, ValueError):
@@ -207,24 +238,32 @@ class Engine(Generic[T]):
         self._running[transfer.handle] = transfer
         self._multi.add_handle(transfer.handle)
 
+    def _new_transfer(self) -> Transfer[T]:
+        return Transfer(self._settings, self._watchdog, self._proxy, trace=self._trace)
+
     def _start_resolved(self) -> None:
         now = time.monotonic()
         pending, self._unresolved = self._unresolved, []
         for item in pending:
             lookup, host = item.lookup, item.host
-            if self._use(lookup, host, now):
+            if self._use(lookup, item.resolved, now):
                 # The time that the lookup has waited for a thread does not count towards the request's timeout.
                 started = min(max(item.since, lookup.started_at), now)
-                self._transfer(item.tag, item.request, host, started)
+                self._connect(item.tag, item.request, host, started)
+            elif self._proxy is not None and item.resolved is self._proxy.host:
+                if not lookup.failed(now, self._connect_seconds) and now - item.since < self._max_lookup_seconds:
+                    self._unresolved.append(item)
+                    continue
+                self._proxy.note_failure(None, error_codes.PROXY_UNREACHABLE, item.since)
+                self._withdraw(item.tag, host, error_codes.PROXY_UNREACHABLE)
             elif self._is_dns_error(lookup, now):
                 self._started(item.tag)
                 self._fail_unsent(item.tag, host, item.since, error_codes.DNS_ERROR)
                 if not lookup.denied:
                     host.note_unresolved()
             elif lookup.failed(now, self._connect_seconds) or now - item.since >= self._max_lookup_seconds:
-                host.in_flight -= 1
                 host.note_unresolved()
-                self._withdrawn.append(item.tag)
+                self._withdraw(item.tag, host, error_codes.DNS_ERROR)
             else:
                 self._unresolved.append(item)
                 continue
@@ -237,6 +276,11 @@ class Engine(Generic[T]):
     def _is_stuck(self, lookup: Lookup, now: float) -> bool:
         """Whether a request would only wait for this lookup."""
         return not self._is_dns_error(lookup, now) and (lookup.suspect or lookup.failed(now, self._connect_seconds))
+
+    def _withdraw(self, tag: T, host: Host[T], code: str) -> None:
+        self.withdrawal_code = code
+        host.in_flight -= 1
+        self._withdrawn.append(tag)
 
     def _fail_unsent(self, tag: T, host: Host[T], since: float, code: str) -> None:
         response = Response(code, int((time.monotonic() - since) * 1000))
@@ -267,32 +311,43 @@ class Engine(Generic[T]):
         self._watchdog.turn += 1
         while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
             pass
-        finished = []
+        finished: list[tuple[T, Response]] = []
         while True:
             left, succeeded, failed = self._multi.info_read()
             for handle in succeeded:
-                finished.append(self._finish(handle, None))
+                self._finish(handle, None, finished)
             for handle, code, _ in failed:
-                finished.append(self._finish(handle, code))
+                self._finish(handle, code, finished)
             if not left:
                 self._watchdog.turn += 1
                 return finished
 
-    def _finish(self, handle: Any, curl_code: int | None) -> tuple[T, Response]:
+    def _finish(self, handle: Any, curl_code: int | None, finished: list[tuple[T, Response]]) -> None:
         transfer = self._running.pop(handle)
         self._multi.remove_handle(handle)
         response = transfer.response(curl_code)
-        result = transfer.tag, response
-        host = transfer.host
+        tag, host = transfer.tag, transfer.host
         if transfer.answer is not None:
-            host.libcurl_answer = transfer.answer
-        host.note_response(response)
+            transfer.connects_to.libcurl_answer = transfer.answer
         self._cautious -= transfer.cautious
         self._idle.append(transfer)
-        host.in_flight -= 1
+        if self._proxy is not None and (code := self._proxy_failure(self._proxy, transfer, curl_code)) is not None:
+            self._withdraw(tag, host, code)
+        else:
+            host.note_response(response)
+            host.in_flight -= 1
+            finished.append((tag, response))
         if host.queue:
             self._start_queued(host)
-        return result
+
+    def _proxy_failure(self, proxy: Proxy[T], transfer: Transfer[T], curl_code: int | None) -> str | None:
+        """The error code, if the request was not sent because of the proxy's own trouble."""
+        code = transfer.proxy_failure(curl_code)
+        if code is None:
+            if transfer.has_tunnelled:
+                proxy.note_tunnel(transfer.host)
+            return None
+        return None if proxy.note_failure(transfer.host, code, transfer.started) else code
 
     def _start_queued(self, host: Host[T]) -> None:
         # A loop: if a request fails to start, no response would come to start the next one.
@@ -310,13 +365,15 @@ class _Unresolved(NamedTuple, Generic[T]):
     tag: T
     request: Request
     host: Host[T]
+    # The host, or the forward proxy.
+    resolved: Host[T]
 
 
 def send(request: Request, settings: HubSettings | None = None, resolver: Resolver | None = None) -> Response:
     """Send one request and wait for its response, to verify or test an endpoint."""
     settings = settings or hub()
     seconds = settings.connect_timeout.total_seconds()
-    engine: Engine[None] = Engine(1, settings, resolver, max_lookup_seconds=seconds)
+    engine: Engine[None] = Engine(1, settings, resolver, max_lookup_seconds=seconds, trace=True)
     started = time.monotonic()
     try:
         engine.submit(None, request)
@@ -324,6 +381,6 @@ def send(request: Request, settings: HubSettings | None = None, resolver: Resolv
             for _, response in engine.poll(0.1):
                 return response
             if engine.withdraw(inf):
-                return Response(error_codes.DNS_ERROR, int((time.monotonic() - started) * 1000))
+                return Response(engine.withdrawal_code, int((time.monotonic() - started) * 1000))
     finally:
         engine.close()

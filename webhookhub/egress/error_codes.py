@@ -17,6 +17,18 @@ CONNECTION_LOST = "connection_lost"
 LEASE_EXPIRED = "lease_expired"
 SIGNING_ERROR = "signing_error"
 INVALID_REQUEST = "invalid_request"
+CLIENT_CERTIFICATE_REQUIRED = "client_certificate_required"
+CLIENT_CERTIFICATE_REFUSED = "client_certificate_refused"
+CREDENTIALS_ERROR = "credentials_error"
+TOKEN_REFUSED = "token_refused"  # noqa: S105
+TOKEN_INVALID = "token_invalid"  # noqa: S105
+TOKEN_UNREACHABLE = "token_unreachable"  # noqa: S105
+PROXY_UNREACHABLE = "proxy_unreachable"
+PROXY_TLS_ERROR = "proxy_tls_error"
+PROXY_AUTH_ERROR = "proxy_auth_error"
+PROXY_REFUSED = "proxy_refused"
+PROXY_TIMEOUT = "proxy_timeout"
+PROXY_ERROR = "proxy_error"
 ABANDONED = "abandoned"
 
 MEANING = {
@@ -32,6 +44,18 @@ MEANING = {
     LEASE_EXPIRED: _("too many workers stopped while sending this attempt"),
     SIGNING_ERROR: _("the request could not be signed: no encryption key decrypts the stored secret"),
     INVALID_REQUEST: _("the stored URL or headers are not valid"),
+    CLIENT_CERTIFICATE_REQUIRED: _("the endpoint requires a client certificate, and the subscription has none"),
+    CLIENT_CERTIFICATE_REFUSED: _("the endpoint did not accept the subscription's client certificate"),
+    CREDENTIALS_ERROR: _("the stored client certificate or OAuth2 client cannot be decrypted or used"),
+    TOKEN_REFUSED: _("the OAuth2 token server did not give the hub a token"),
+    TOKEN_INVALID: _("the response of the OAuth2 token server contains no usable token"),
+    TOKEN_UNREACHABLE: _("the OAuth2 token server could not be reached, or failed"),
+    PROXY_UNREACHABLE: _("the hub could not connect to its forward proxy"),
+    PROXY_TLS_ERROR: _("the certificate or TLS version of the hub's forward proxy was not accepted"),
+    PROXY_AUTH_ERROR: _("the hub's forward proxy did not accept the hub's user name and password"),
+    PROXY_REFUSED: _("the hub's forward proxy did not connect to the endpoint"),
+    PROXY_TIMEOUT: _("the hub's forward proxy did not connect to the endpoint in time"),
+    PROXY_ERROR: _("the hub's forward proxy closed the connection without a response"),
     ABANDONED: _("a person has abandoned the delivery"),
 }
 

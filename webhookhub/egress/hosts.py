@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from math import inf
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -31,6 +33,10 @@ MAX_NO_REUSE_SECONDS = 3600.0
 MIN_DEFER_SECONDS = 2.0
 MAX_DEFER_SECONDS = 60.0
 
+# The pause after a failure of the forward proxy; it doubles with each further one.
+MIN_PROXY_PAUSE_SECONDS = 1.0
+MAX_PROXY_PAUSE_SECONDS = 60.0
+
 UNKNOWN, FAST, SLOW, SILENT = "unknown", "fast", "slow", "silent"
 
 
@@ -39,6 +45,41 @@ class QueuedRequest(Generic[T]):
     since: float
     tag: T
     request: Request
+
+
+@dataclass(slots=True)
+class Backoff:
+    """The pause after failures of the forward proxy."""
+
+    # The start of the first request that failed since the last success.
+    since: float = inf
+    _until: float = 0.0
+    _failures: int = 0
+    _counted_at: float = 0.0
+
+    def wait(self, now: float) -> float:
+        return max(0.0, self._until - now)
+
+    def note_start(self, now: float, seconds: float) -> None:
+        """After a failure, other requests wait up to `seconds` for the result of this one."""
+        if self._failures:
+            self._until = now + seconds
+
+    def note_failure(self, started: float, now: float) -> None:
+        self.since = min(self.since, started)
+        if started >= self._counted_at:  # several requests may fail at once
+            self._failures += 1
+            self._counted_at = now
+        pause = MIN_PROXY_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 10)
+        self._until = now + min(pause, MAX_PROXY_PAUSE_SECONDS)
+
+    def release(self) -> None:
+        """End the pause; the next request is not the first after a success."""
+        self._until, self._failures = 0.0, 0
+
+    def clear(self) -> None:
+        self.release()
+        self.since = inf
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +99,13 @@ class Host(Generic[T]):
     libcurl_answer: Answer | None = None
     # The error code, when nothing may be sent to this host.
     refusal: str | None = None
+    # The address that the forward proxy is asked for, and the pause after it did not connect.
+    tunnel_address: str = ""
+    proxy_backoff: Backoff = field(default_factory=Backoff)
     # The monotonic time before which every request gets a new connection.
     reuse_at: float = 0.0
+    # The connection of the last request was lost, for a reason that the next one may find.
+    lost: bool = False
     # Requests that may be in flight at once.
     limit: int = field(init=False)
     _milliseconds: int = SLOW_MILLISECONDS
@@ -80,8 +126,27 @@ class Host(Generic[T]):
             self.answer = answer
             self.refusal = None if all(map(may_reach_text, answer.addresses)) else error_codes.BLOCKED_ADDRESS
 
+    @property
+    def addresses(self) -> Sequence[str]:
+        if self.is_address:
+            return (self.name,)
+        return self.answer.addresses if self.answer is not None else ()
+
+    def address_for_proxy(self) -> str:
+        """The same one while the name has it, because connections to another address are not reused."""
+        if self.tunnel_address not in self.addresses:
+            self.tunnel_address = self.addresses[0]
+        return self.tunnel_address
+
+    def use_next_address(self) -> None:
+        """For the next request through the proxy: it may reach one address and not the other."""
+        if self.tunnel_address in self.addresses:
+            following = list(self.addresses).index(self.tunnel_address) + 1
+            self.tunnel_address = self.addresses[following % len(self.addresses)]
+
     def note_response(self, response: Response) -> None:
         self._milliseconds = response.duration_ms
+        self.lost = response.error_code in (error_codes.CONNECTION_LOST, error_codes.CLIENT_CERTIFICATE_REQUIRED)
         if response.error_code == error_codes.CONNECTION_LOST:
             self._note_loss(time.monotonic())
         if response.duration_ms > SLOW_MILLISECONDS:

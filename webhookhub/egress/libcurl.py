@@ -16,6 +16,18 @@ MIN_VERSION = (8, 7, 0)
 HTTP2_STREAM = 92
 RESET_BY_ENDPOINT = re.compile("reset by server|not closed cleanly|closed cleanly, but before")
 
+# The alerts by which an endpoint refuses a client certificate, in OpenSSL's words.
+CERTIFICATE_ALERT = re.compile(
+    "alert (bad certificate|unsupported certificate|certificate (required|revoked|expired|unknown)|unknown ca)"
+)
+
+# In TLS 1.3 the alert arrives after the handshake, and is lost if the request is sent at the same time. Then it is only
+# known that the endpoint has asked for a certificate, from libcurl's trace of the handshake.
+REQUEST_FOR_CERTIFICATE = b"Request CERT"
+LOST_WHILE_SENDING = (pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR)
+# libcurl cannot use the client certificate that it was given.
+UNUSABLE_CERTIFICATE = (pycurl.E_SSL_CERTPROBLEM, pycurl.E_BAD_FUNCTION_ARGUMENT)
+
 CODES = {
     pycurl.E_OPERATION_TIMEDOUT: error_codes.TIMEOUT,
     pycurl.E_COULDNT_RESOLVE_HOST: error_codes.DNS_ERROR,
@@ -47,6 +59,15 @@ def error_code(curl_code: int, message: str) -> str:
     if curl_code == HTTP2_STREAM and RESET_BY_ENDPOINT.search(message):
         return error_codes.CONNECTION_LOST
     return CODES.get(curl_code, error_codes.PROTOCOL_ERROR)
+
+
+def client_certificate_code(curl_code: int, message: str, *, sent: bool, requested: bool) -> str | None:
+    """The error code, if the request failed because of its client certificate, or because it has none."""
+    if sent and curl_code in UNUSABLE_CERTIFICATE:
+        return error_codes.CREDENTIALS_ERROR
+    if CERTIFICATE_ALERT.search(message) or (requested and curl_code in LOST_WHILE_SENDING):
+        return error_codes.CLIENT_CERTIFICATE_REFUSED if sent else error_codes.CLIENT_CERTIFICATE_REQUIRED
+    return None
 
 
 def version() -> tuple[int, ...]:

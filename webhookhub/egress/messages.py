@@ -6,13 +6,27 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SNIPPET_LENGTH = 1000
+# Bytes of a response that are returned.
+KEPT_BODY_BYTES = 4096
 
 
 # Tuples and not dataclasses: each delivery creates one of each, and a tuple takes half the time.
+class ClientCertificate(NamedTuple):
+    """A certificate with those of its issuers, and its private key, in PEM form."""
+
+    chain: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "ClientCertificate(…)"
+
+
 class Request(NamedTuple):
     url: str
     headers: Sequence[str]
     body: bytes
+    certificate: ClientCertificate | None = None
+    kept_body: int = KEPT_BODY_BYTES
 
 
 class Response(NamedTuple):

@@ -30,6 +30,12 @@ CONNECTION_CODES = {
     error_codes.TLS_ERROR,
     error_codes.CONNECTION_LOST,
     error_codes.PROTOCOL_ERROR,
+    error_codes.CLIENT_CERTIFICATE_REQUIRED,
+    error_codes.CLIENT_CERTIFICATE_REFUSED,
+    error_codes.TOKEN_UNREACHABLE,
+    error_codes.PROXY_REFUSED,
+    error_codes.PROXY_TIMEOUT,
+    error_codes.PROXY_ERROR,
 }
 KNOWN_STATUSES = {str(status.value) for status in HTTPStatus}
 

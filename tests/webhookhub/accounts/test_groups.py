@@ -47,6 +47,7 @@ EXPECTED = {
         "change_subscription",
         "verify_subscription",
         "reveal_secret",
+        "change_credentials",
     },
 }
 NAME = "deadletters_deadletter"

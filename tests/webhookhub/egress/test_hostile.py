@@ -16,7 +16,8 @@ import pytest
 from tests.support.egress_child import Child
 from tests.support.hostile import CASES, OK, Case, Misbehaviour
 from tools.support.raw_endpoint import RawEndpoint, responding
-from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_HEADER_BYTES, MAX_RESPONSE_BYTES
+from webhookhub.egress.messages import KEPT_BODY_BYTES
+from webhookhub.egress.transfer import MAX_HEADER_BYTES, MAX_RESPONSE_BYTES
 
 DEADLINE = 2.5  # long enough for fifty endpoints in one process
 ROUNDS = 3

@@ -13,7 +13,7 @@ from h2.errors import ErrorCodes
 from tests.support.http2_endpoint import Http2Endpoint, Stream
 from tests.webhookhub.egress.conftest import collect, post
 from webhookhub.egress.engine import Engine, send
-from webhookhub.egress.transfer import KEPT_BODY_BYTES
+from webhookhub.egress.messages import KEPT_BODY_BYTES
 
 
 def ok(stream: Stream) -> None:

@@ -17,7 +17,8 @@ from tools.demo.endpoint import HttpsEndpoint, Reply
 from tools.support.raw_endpoint import RawEndpoint, read_request, responding
 from webhookhub.conf import hub
 from webhookhub.egress.engine import send
-from webhookhub.egress.transfer import KEPT_BODY_BYTES, MAX_RESPONSE_BYTES, Transfer
+from webhookhub.egress.messages import KEPT_BODY_BYTES
+from webhookhub.egress.transfer import MAX_RESPONSE_BYTES, Transfer
 from webhookhub.egress.watchdog import Watchdog
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -107,8 +107,9 @@ class Floor:
         return self._rows(
             "SELECT j.id, e.uid, e.event_type, e.created_at, e.payload, u.callback_url, j.saga_id, j.attempt_no, "
             "j.lease_resets, e.correlation_id, s.subscription_id, u.active, u.verified, u.secret, u.previous_secret, "
-            f"u.previous_secret_until, u.custom_headers FROM {JOBS} j JOIN {SAGAS} s ON s.id = j.saga_id "
-            "JOIN events e ON e.id = s.event_id JOIN subscriptions u ON u.id = s.subscription_id "
+            f"u.previous_secret_until, u.custom_headers, u.credentials FROM {JOBS} j "
+            f"JOIN {SAGAS} s ON s.id = j.saga_id JOIN events e ON e.id = s.event_id "
+            "JOIN subscriptions u ON u.id = s.subscription_id "
             f"WHERE j.id IN ({ids}) AND j.lease_token = '{TOKEN}' ORDER BY j.id"
         )
 

@@ -14,6 +14,7 @@ from sagas.filters import DeliveryFilter
 from sagas.transitions import COMPLETED, DEAD_LETTERED
 from sagas.views import BUTTONS
 from sagas.waiting import is_parked
+from subscriptions import credential_services
 from subscriptions.health import describe as describe_disabled
 from webhookhub.conf import hub
 from webhookhub.console import format
@@ -71,6 +72,20 @@ def display_name(row: Any) -> str:
                 "delivery": row.saga_id,
             }
     return format.visible(str(row))
+
+
+@register.inclusion_tag("console/credentials.html")
+def subscription_credentials(subscription: Any) -> dict[str, Any]:
+    """What may be shown of the credentials at the endpoint."""
+    certificate = credential_services.certificate_facts(subscription)
+    now = clock.now()
+    return {
+        "unreadable": credential_services.are_unreadable(subscription),
+        "certificate": certificate,
+        "oauth2": credential_services.shown_oauth2(subscription),
+        "expires_soon": certificate is not None and certificate.expires_soon(now),
+        "expired": certificate is not None and certificate.expires_at <= now,
+    }
 
 
 @register.inclusion_tag("console/health.html", takes_context=True)
