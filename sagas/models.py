@@ -9,7 +9,7 @@ from django.db.models import Case, F, Q, When
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.conditions import IsJSON, schedule_constraints
+from webhookhub.db.conditions import IsJSON, IsUid, schedule_constraints
 from webhookhub.db.fields import ExactTextField, JSONTextField, SecondsListField, WordField
 from webhookhub.ids import new_uid
 from webhookhub.validators import REASON_LENGTH
@@ -145,7 +145,10 @@ class DeliveryRequest(models.Model):
             models.Index(fields=["due_at"], name="idx_request_due"),
             models.Index(fields=["saga"], name="idx_request_saga"),
         ]
-        constraints = [models.CheckConstraint(condition=IsJSON("conditions"), name="chk_request_conditions")]
+        constraints = [
+            models.CheckConstraint(condition=IsUid("uid"), name="chk_request_uid"),
+            models.CheckConstraint(condition=IsJSON("conditions"), name="chk_request_conditions"),
+        ]
 
     def __str__(self) -> str:
         return f"request {self.uid}"

@@ -91,9 +91,12 @@ CHANGED = [
     ),
     Rule(
         "resets",
-        "Each reset of a lease is counted once: UPDATE refused",
+        "A reset of a lease is counted once, and the job is not ready before the lease ends: UPDATE refused",
         when="NEW.lease_resets <> OLD.lease_resets",
-        unless=["OLD.status = 'Leased' AND NEW.status = 'Pending' AND NEW.lease_resets = OLD.lease_resets + 1"],
+        unless=[
+            "OLD.status = 'Leased' AND NEW.status = 'Pending' AND NEW.lease_resets = OLD.lease_resets + 1 "
+            "AND NEW.lease_until >= OLD.lease_until"
+        ],
     ),
     Rule(
         "transition",

@@ -168,6 +168,7 @@ class Migration(migrations.Migration):
                     models.Index(fields=["saga"], name="idx_request_saga"),
                 ],
                 "constraints": [
+                    models.CheckConstraint(condition=webhookhub.db.conditions.IsUid("uid"), name="chk_request_uid"),
                     models.CheckConstraint(
                         condition=webhookhub.db.conditions.IsJSON("conditions"), name="chk_request_conditions"
                     ),

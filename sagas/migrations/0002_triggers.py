@@ -197,6 +197,7 @@ REQUESTED = [
         "The conditions of a request are a JSON object: INSERT refused",
         when="NOT JSON_VALID(NEW.conditions) OR UPPER(JSON_TYPE(NEW.conditions)) <> 'OBJECT'",
     ),
+    Check("chk_request_uid", ["uid"], vendors.is_uid_sql),
     Check("chk_request_conditions", ["conditions"], vendors.is_json_sql),
 ]
 APPLIED = [

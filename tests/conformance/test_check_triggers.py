@@ -31,6 +31,7 @@ CONSTRAINTS = {
 # Every column of the constraint is protected from updates by another rule.
 INSERT_ONLY = {
     "chk_customer_key",
+    "chk_request_uid",
     "chk_request_conditions",
     "chk_event_uid",
     "chk_event_correlation_id",
@@ -111,6 +112,7 @@ VIOLATIONS = [
         for delays in DELAYS
     ),
     Violation("customers", "chk_customer_key", {"customer_key": ""}),
+    Violation("delivery_requests", "chk_request_uid", {"uid": None}),
     Violation("delivery_requests", "chk_request_conditions", {"conditions": "no JSON"}),
     Violation("events", "chk_event_uid", {"uid": None}),
     *(

@@ -634,6 +634,9 @@ def test_the_resets_of_a_lease_are_counted_one_by_one():
     ):
         with pytest.raises(DatabaseError, match="is counted once"):
             execute(reset.format(status, resets), job.id)
+    early = "UPDATE webhook_delivery_jobs SET status = 'Pending', lease_resets = 1, lease_until = %s WHERE id = %s"
+    with pytest.raises(DatabaseError, match="not ready before the lease ends"):
+        execute(early, EARLIER, leased.id)
     assert execute(reset.format("Pending", "lease_resets + 1"), leased.id) == 1
     saga = make("Pending")
     columns = "saga_id, attempt_no, status, attempt_at, lease_resets"
@@ -641,6 +644,14 @@ def test_the_resets_of_a_lease_are_counted_one_by_one():
         execute(
             f"INSERT INTO webhook_delivery_jobs ({columns}) VALUES (%s, 1, 'Pending', %s, 2147483647)", saga.id, LATER
         )
+
+
+def test_a_request_has_a_uid_that_can_be_read():
+    """The orchestrator could read neither it nor any later one."""
+    columns = "uid, kind, conditions, max_saga_id, requested_by, reason, request_token"
+    values = "'zz', 'abandon', '{}', 1, 'me', 'x', 'token'"
+    with pytest.raises(DatabaseError):
+        execute(f"INSERT INTO delivery_requests ({columns}) VALUES ({values})")
 
 
 def test_no_attempt_ends_with_the_code_of_a_request():
