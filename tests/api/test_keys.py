@@ -366,9 +366,12 @@ def test_wrong_networks_are_refused(networks: str):
 
 
 @pytest.mark.every_engine
-def test_a_key_warns_before_it_expires(superuser: Client, viewer: Client, log_stream: Any, hub_settings: Any):
+def test_a_key_warns_before_it_expires(
+    superuser: Client, viewer: Client, log_stream: Any, hub_settings: Any, monkeypatch: pytest.MonkeyPatch
+):
     from webhookhub.stats import catalogue, open_work
 
+    monkeypatch.setattr(keys, "_warned_at", {})
     now = clock.now()
     soon = keys.create("soon", ["read"], by="tests", expires_at=now + timedelta(days=13))[1]
     later = keys.create("later", ["read"], by="tests", expires_at=now + timedelta(days=15))[1]

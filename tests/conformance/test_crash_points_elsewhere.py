@@ -8,8 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from events import catalogue
+from events.catalogue import Declaration
 from events.endpoint_events import announce
-from events.models import Event
+from events.models import Event, EventType
 from subscriptions import health
 from subscriptions.models import EndpointHealth, Subscription
 from subscriptions.reencryption import reencrypt
@@ -75,6 +77,22 @@ def to_create() -> Work:
 def to_change() -> Work:
     subscription = SubscriptionFactory.create(description="old")
     return lambda: change(subscription, {"description": "new", "headers": {"X-Key": "value"}})
+
+
+def to_declare() -> Work:
+    EventType.objects.all().delete()
+    return lambda: catalogue.declare("order.created", Declaration(description="new"))
+
+
+def to_declare_differently() -> Work:
+    EventType.objects.all().delete()
+    catalogue.declare("order.created", Declaration(description="old"))
+    return lambda: catalogue.declare("order.created", Declaration(description="new"))
+
+
+def to_delete_declaration() -> Work:
+    catalogue.declare("order.created", Declaration(description="old"))
+    return lambda: catalogue.delete("order.created")
 
 
 def to_beat() -> Work:
@@ -153,7 +171,7 @@ def to_announce() -> Work:
 
 
 ELSEWHERE = [
-    to_announce,
+    *(to_announce, to_declare, to_declare_differently, to_delete_declaration),
     *(to_fail_and_recover, to_disable(gone=True), to_disable(gone=False), to_enable),
     *(to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt),
 ]
@@ -205,6 +223,20 @@ def test_an_interrupted_change_is_complete_or_not_made_and_can_be_repeated(prepa
         assert Subscription.objects.latest("id").description in ("old", "new"), point
         work()
         assert Subscription.objects.latest("id").description == "new", point
+
+
+@pytest.mark.parametrize("prepare", [to_declare, to_declare_differently])
+def test_an_event_type_is_declared_completely_or_not_wherever_that_is_interrupted(prepare: Callable[[], Work]):
+    for point, work in interrupted(prepare):
+        assert [row.description for row in EventType.objects.all()] in ([], ["old"], ["new"]), point
+        work()
+        assert [row.description for row in EventType.objects.all()] == ["new"], point
+
+
+def test_a_declaration_is_deleted_or_not_wherever_that_is_interrupted():
+    for point, work in interrupted(to_delete_declaration):
+        work()
+        assert not EventType.objects.exists(), point
 
 
 def test_an_interrupted_reencryption_is_finished_by_the_next_run(hub_settings):

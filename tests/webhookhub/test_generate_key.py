@@ -44,5 +44,8 @@ def test_the_installation_guide_makes_a_key_and_exports_all_required_settings():
     assert order == sorted(order)
     exported = re.findall(r"^export (WEBHOOKHUB_\w+)=", deploy[: order[-1]], re.MULTILINE)
 
-    values = dict.fromkeys(exported, crypto.new_key()) | {"WEBHOOKHUB_ALLOWED_HOSTS": "hub.example.com"}
+    values = dict.fromkeys(exported, crypto.new_key()) | {
+        "WEBHOOKHUB_PUBLIC_URL": "https://hub.example.com",
+        "WEBHOOKHUB_TRUSTED_PROXIES": "127.0.0.1",
+    }
     assert run("manage.py", "check", **values).returncode == 0

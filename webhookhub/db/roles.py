@@ -80,6 +80,9 @@ HUB = {
     "workflow_definitions": "SELECT",
     "audit_log_entries": "SELECT",
     "log_in_allowances": "SELECT",
+    "second_factors": "SELECT",
+    "recovery_codes": "SELECT",
+    "sso_identities": "SELECT",
 }
 
 # For roles that update counters.
