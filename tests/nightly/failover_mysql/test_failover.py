@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,15 +91,25 @@ def site(network: Network, group: Group, named: Named, tmp_path: Path) -> Iterat
     database = SocketDatabase(lambda: group.primary.socket)
     url = f"mysql://plain:plain@{NAME}:{PORT}/webhookhub"
     with Site(tmp_path / "site", database, url) as running:
-        running.wait_for(lambda: leads_to_writer(network["web"]), "HAProxy has found the primary")
+        for name in ("web", "loops"):
+            running.wait_for(partial(leads_to_writer, network[name]), "HAProxy has found the primary")
         running.prepare(network["endpoint"], network["web"])
         running.start_loops("loops", network["loops"])
         yield running
 
 
 def leads_to_writer(host: Host) -> bool:
-    login = ["mysql", f"--host={NAME}", "--user=plain", "--password=plain", "--connect-timeout=2"]
-    return subprocess.run([*host.prefix, *login, "--execute=SELECT 1"], capture_output=True).returncode == 0
+    """HAProxy takes every server for healthy until its first checks have failed, and chooses them in turn."""
+    login = [
+        "mysql",
+        f"--host={NAME}",
+        "--user=plain",
+        "--password=plain",
+        "--connect-timeout=2",
+        "--skip-column-names",
+    ]
+    command = [*host.prefix, *login, "--batch", "--execute=SELECT @@super_read_only"]
+    return all(subprocess.run(command, capture_output=True, text=True).stdout.strip() == "0" for _ in NODES)
 
 
 def test_the_hub_follows_the_primary(site: Site, network: Network, group: Group, named: Named):
