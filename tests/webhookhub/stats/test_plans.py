@@ -32,7 +32,7 @@ INDEXES = {
 # In the tables of the plans.
 OPEN_ATTEMPTS = 2_000
 INBOXES = {"routing_inbox", "workflow_inbox"}
-SMALL = {"hub_processes", "stats_counters", "endpoint_health", "subscriptions"}
+SMALL = {"api_keys", "hub_processes", "stats_counters", "endpoint_health", "subscriptions"}
 # Tables that a statement makes itself.
 DERIVED = {"subquery", "parked", "oldest"}
 
