@@ -15,7 +15,8 @@ from events.catalogue import Declaration
 from events.endpoint_events import announce
 from events.intake import publish
 from events.models import Event, EventType
-from subscriptions import customers, health
+from subscriptions import credential_services, customers, health
+from subscriptions.credentials import OAuth2Client
 from subscriptions.models import Customer, EndpointHealth, Subscription
 from subscriptions.reencryption import reencrypt
 from subscriptions.secrets import OverlapRunning, rotate
@@ -25,6 +26,7 @@ from tests.conftest import empty_tables
 from tests.factories import SubscriptionFactory
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
+from webhookhub.auditlog import actions
 from webhookhub.auditlog.models import Entry
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -173,6 +175,12 @@ def to_announce() -> Work:
     return lambda: announce(100)
 
 
+def to_set_credentials() -> Work:
+    subscription = SubscriptionFactory.create()
+    client = OAuth2Client("https://login.example.com/token", "hub", "s3cret")
+    return lambda: credential_services.set_oauth2(subscription, client)
+
+
 def to_put_a_customer() -> Work:
     """A new one, which gets another name, is disabled and enabled."""
     key = f"customer-{Customer.objects.count()}"
@@ -205,7 +213,7 @@ def to_create_customers() -> Work:
 
 ELSEWHERE = [
     *(to_announce, to_declare, to_declare_differently, to_delete_declaration),
-    *(to_put_a_customer, to_create_customers),
+    *(to_put_a_customer, to_create_customers, to_set_credentials),
     *(to_fail_and_recover, to_disable(gone=True), to_disable(gone=False), to_enable),
     *(to_roll_up, to_rotate, to_save, to_create, to_change, to_beat, to_remove, to_forget, to_reencrypt),
 ]
@@ -275,6 +283,15 @@ def test_an_interrupted_change_is_complete_or_not_made_and_can_be_repeated(prepa
         assert Subscription.objects.latest("id").description in ("old", "new"), point
         work()
         assert Subscription.objects.latest("id").description == "new", point
+
+
+def test_credentials_are_stored_and_recorded_or_not_wherever_that_is_interrupted():
+    for point, work in interrupted(to_set_credentials):
+        subscription = Subscription.objects.latest("id")
+        entries = Entry.objects.filter(object_id=subscription.pk, action=actions.SET_OAUTH2)
+        assert entries.exists() == (subscription.credentials is not None), point
+        work()
+        assert Subscription.objects.latest("id").credentials, point
 
 
 @pytest.mark.parametrize("prepare", [to_declare, to_declare_differently])
