@@ -49,12 +49,16 @@ class WebServer:
 
     def run(self) -> None:
         """Serves until a TERM or INT signal; then finishes the requests that were received."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+        self.handle_signals()
         while not self._is_stopping:
             self._handle_events()
         self._drain(time.monotonic() + hub().drain.total_seconds())
         self._server.task_dispatcher.shutdown()
+
+    def handle_signals(self) -> None:
+        """From now on, a signal ends run(), even before it is called."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
 
     def _stop(self, *signal_and_frame: Any) -> None:
         self._is_stopping = True

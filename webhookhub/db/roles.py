@@ -25,7 +25,7 @@ class Role(NamedTuple):
 SUBSCRIPTION_COLUMNS = (
     "SELECT (id, customer_key, event_type, callback_url, active, verified, verification_result, verification_at, "
     "signing_scheme, previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, "
-    "label_filter, disabled_at, customer_disabled_at, created_at, updated_at)"
+    "label_filter, disabled_at, customer_disabled_at, certificate_expires_at, created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -107,17 +108,17 @@ def test_a_certificate_of_another_authority_is_refused(strict: HttpsEndpoint, ve
     assert not strict.received
 
 
-def test_an_engine_finds_the_cause_at_the_second_request(strict: HttpsEndpoint):
-    """In TLS 1.3, the alert may be lost; the handshake is traced only after that."""
+def test_an_engine_finds_the_cause_at_the_next_request(strict: HttpsEndpoint):
+    """In TLS 1.3, the alert may be lost, at any request; the handshake is traced only after that."""
     engine: Engine[int] = Engine(1)
     codes = []
-    for number in range(3):
+    for number in range(4):
         engine.submit(number, signed(None, strict.url()))
         codes.append(collect(engine, 1)[number].error_code)
     engine.close()
 
-    required = "client_certificate_required"
-    assert codes in ([required] * 3, ["connection_lost", required, required])
+    assert set(codes) <= {"client_certificate_required", "connection_lost"}
+    assert ("connection_lost", "connection_lost") not in pairwise(codes)
 
 
 def test_a_pair_that_does_not_match_is_an_error_of_the_credentials(strict: HttpsEndpoint, partner: ClientAuthority):

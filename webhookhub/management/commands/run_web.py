@@ -32,6 +32,7 @@ class Command(BaseCommand):
 
         server = _listening(address, lambda: WebServer(application, address))
         if probes:
+            server.handle_signals()  # before a probe can say that it is alive
             probe_server = import_module(PROBE_SERVER)
             _listening(probes, lambda: probe_server.ProbeServer(probes, lambda: server.last_turn)).start()
         denied.log_missing_ingest_user()

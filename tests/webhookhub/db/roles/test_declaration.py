@@ -11,7 +11,7 @@ from webhookhub.db.roles import BY_NAME, HUB, ROLES
 
 from .declaration import WORDS, columns, may
 
-SECRETS = {"secret", "previous_secret", "custom_headers"}
+SECRETS = {"secret", "previous_secret", "custom_headers", "credentials"}
 
 
 @pytest.mark.django_db
