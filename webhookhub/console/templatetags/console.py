@@ -78,13 +78,13 @@ def display_name(row: Any) -> str:
 def subscription_credentials(subscription: Any) -> dict[str, Any]:
     """What may be shown of the credentials at the endpoint."""
     certificate = credential_services.certificate_facts(subscription)
-    now = clock.now()
+    now = clock.now() if certificate else None
     return {
         "unreadable": credential_services.are_unreadable(subscription),
         "certificate": certificate,
         "oauth2": credential_services.shown_oauth2(subscription),
-        "expires_soon": certificate is not None and certificate.expires_soon(now),
-        "expired": certificate is not None and certificate.expires_at <= now,
+        "expires_soon": certificate and now and certificate.expires_soon(now),
+        "expired": certificate and now and certificate.expires_at <= now,
     }
 
 
