@@ -279,7 +279,8 @@ class Model:
         if request.kind == "send_now":
             for saga in sagas:
                 tried = any(job.saga is saga and job.attempt_at >= self.now for job in self.jobs)
-                if saga.waits and saga.next_at > self.now and not saga.abandoned_by and not tried:
+                later = self.now < saga.next_at and not saga.is_parked
+                if saga.waits and later and not saga.abandoned_by and not tried:
                     saga.next_at = self.now
                     request.changed += 1
             self._advance(request, upto, None, at_end)

@@ -81,9 +81,12 @@ class Producer:
         published, self.events, self._transaction = self.events, [], None
         return published
 
-    def close(self) -> None:
+    def roll_back(self) -> None:
         if self.is_open:
             self.end(commit=False)
+
+    def close(self) -> None:
+        self.roll_back()
         self._connection.close()
 
     @contextmanager

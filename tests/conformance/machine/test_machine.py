@@ -74,10 +74,6 @@ def machine(committed, hub_settings, monkeypatch) -> Iterator[type[HubMachine]]:
 @pytest.mark.requirement("R3-3.4c", "R3-3.4f", "R3-6g")
 @pytest.mark.requirement("R4-2.2b", "R4-4.3a")
 @pytest.mark.timeout(3600)
-# On a server it depends on what ran before it in the same process: there, the lane `model` runs it alone.
-@pytest.mark.skipif(
-    connection.vendor != "sqlite" and "MACHINE_EXAMPLES" not in os.environ, reason="on a server, run it alone"
-)
 def test_after_any_sequence_of_steps_the_tables_equal_the_model(machine):
     number = random.randrange(2**32) if SEED == "random" else int(SEED)
     print(f"MACHINE_SEED={number} MACHINE_EXAMPLES={EXAMPLES} MACHINE_STEPS={STEPS}")  # noqa: T201  # shown when it fails
