@@ -76,7 +76,8 @@ def _linked_or_created(claims: dict[str, Any], name: str) -> tuple[User | None, 
     is_verified = claims.get("email_verified") is True
     # Users who are known to this provider under another subject keep their account for themselves.
     free = User.objects.exclude(identity__issuer=hub().oidc_issuer)
-    same = list(free.filter(email__iexact=address)[:2]) if address else []
+    similar = free.filter(email__iexact=address) if address else []
+    same = [user for user in similar if _is_same_address(user.email, address)]
     if same and not is_verified:
         return None, Refused("email_not_verified", NOT_VERIFIED, name, same[0].pk)
     if len(same) > 1:
@@ -85,6 +86,11 @@ def _linked_or_created(claims: dict[str, Any], name: str) -> tuple[User | None, 
     Identity.objects.update_or_create(user=user, defaults={"issuer": hub().oidc_issuer, "subject": claims["sub"]})
     record(actions.LINK_IDENTITY, user, details={"name": claims["sub"]})
     return user, None
+
+
+def _is_same_address(one: str, other: str) -> bool:
+    """Collations of the database ignore accents, too: an address that only looks the same is another person's."""
+    return one == other or (one.isascii() and other.isascii() and one.lower() == other.lower())
 
 
 def _created(name: str, address: str) -> User:

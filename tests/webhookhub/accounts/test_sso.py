@@ -174,6 +174,14 @@ def test_name_alone_never_gives_another_users_account(person: Callable[..., str]
     assert (user.username, user.is_superuser) == ("admin-2", False)
 
 
+def test_address_that_differs_in_an_accent_is_another_persons(person: Callable[..., str]) -> None:
+    User.objects.create_superuser("erin", "erin@example.com")
+    person("17", preferred_username="thief", email="erïn@example.com", email_verified=True, groups=["hub-support"])
+    log_in("17")
+    user = Identity.objects.get().user
+    assert (user.username, user.is_superuser) == ("thief", False)
+
+
 def test_unverified_address_is_not_stored(person: Callable[..., str]) -> None:
     person("8", preferred_username="frank", email="boss@example.com", email_verified=False, groups=["hub-support"])
     log_in("8")
