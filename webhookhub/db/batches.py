@@ -12,7 +12,7 @@ from .retry import one_statement
 
 
 class InBatches(Operation):
-    """Executes `statement` for one range of ids after another, each in its own transaction on a server.
+    """Executes `statement` for one range of `key` after another, each in its own transaction on a server.
 
     The statement has the parameters `%(first)s` and `%(last)s`, such as `UPDATE … SET … WHERE id BETWEEN %(first)s
     AND %(last)s AND …`. After an interruption all is repeated, so a row that it has changed must not match again.
@@ -24,10 +24,11 @@ class InBatches(Operation):
     # One transaction for each range, not one for all.
     atomic = False
 
-    def __init__(self, table: str, statement: str, size: int = 1000) -> None:
+    def __init__(self, table: str, statement: str, size: int = 1000, key: str = "id") -> None:
         self.table = table
         self.statement = statement
         self.size = size
+        self.key = key
 
     def state_forwards(self, app_label: str, state: Any) -> None:
         pass
@@ -35,7 +36,7 @@ class InBatches(Operation):
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         connection = schema_editor.connection
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT MIN(id), MAX(id) FROM {self.table}")  # noqa: S608
+            cursor.execute(f"SELECT MIN({self.key}), MAX({self.key}) FROM {self.table}")  # noqa: S608
             first, last = cursor.fetchone()
         if first is not None:
             for start in range(first, last + 1, self.size):
@@ -52,4 +53,4 @@ class InBatches(Operation):
         return f"Change rows of {self.table}, {self.size} at a time: {self.statement}"
 
     def deconstruct(self) -> Any:
-        return self.__class__.__name__, [self.table, self.statement, self.size], {}
+        return self.__class__.__name__, [self.table, self.statement, self.size, self.key], {}

@@ -138,12 +138,15 @@ class _Rule:
                 yield f"an index on an expression locks {self._table}; add a column and index that"
         elif isinstance(operation, operations.AddConstraint):
             yield from self._added_constraint(self._operation.constraint)
+        elif isinstance(operation, operations.RunPython):
+            if any(table in GROWING for table in self._tables_of_app()):
+                yield "it may lock many rows of a table that grows with every event; use InBatches"
         elif isinstance(operation, operations.RunSQL):
             yield from self._sql(operation)
         else:
             yield (
-                "not known to be safe; use AddField, AddIndex, triggers, InBatches, RunSQL on tables that stay small, "
-                "or add a rule for it"
+                "not known to be safe; use AddField, AddIndex, triggers, InBatches, RunSQL or RunPython on tables that "
+                "stay small, or add a rule for it"
             )
 
     def _needs_contract(self, reason: str) -> Iterator[str]:
@@ -152,12 +155,13 @@ class _Rule:
 
     def _altered(self, operation: operations.AlterField) -> Iterator[str]:
         model = self._state.models[self._app, operation.model_name_lower]
-        if _column(model.get_field(operation.name)) == _column(operation.field):
+        old, new = _column(model.get_field(operation.name)), _column(operation.field)
+        if old == new:
             return
         if self._is_growing:
             yield f"a changed column copies {self._table}; add another column"
-        else:
-            yield from self._needs_contract("the version before has the old column")
+        elif not _accepts_more(old, new):
+            yield from self._needs_contract("the version before may write what the changed column refuses")
 
     def _added_field(self, field: Any) -> Iterator[str]:
         if field.many_to_many:
@@ -182,8 +186,16 @@ class _Rule:
             yield from self._needs_contract("the version before may write rows that violate it")
 
     def _is_about_new_columns(self, constraint: models.BaseConstraint) -> bool:
-        fields = getattr(constraint, "fields", ()) or _names(getattr(constraint, "condition", None))
-        return bool(fields) and all((self._operation.model_name_lower, name) in self._new_fields for name in fields)
+        """A key with a new column, or a check of new columns only."""
+        model = self._operation.model_name_lower
+        if isinstance(constraint, models.UniqueConstraint):
+            return any((model, name) in self._new_fields for name in constraint.fields)
+        names = _names(getattr(constraint, "condition", None))
+        return bool(names) and all((model, name) in self._new_fields for name in names)
+
+    def _tables_of_app(self) -> set[str]:
+        models_of_app = [model for (app, _), model in self._state.models.items() if app == self._app]
+        return {str(model.options.get("db_table", "")) for model in models_of_app}
 
     def _sql(self, operation: operations.RunSQL) -> Iterator[str]:
         words = set(str(operation.sql).replace("`", " ").replace(".", " ").split())
@@ -191,11 +203,24 @@ class _Rule:
             yield f"it may lock many rows of {table}; use InBatches"
 
 
-def _column(field: Any) -> Any:
+def _column(field: Any) -> dict[str, Any]:
     """What the database knows of a field."""
     path, arguments, options = field.deconstruct()[1:]
     known = {name: value for name, value in options.items() if name not in (*field.non_db_attrs, "default")}
-    return path, arguments, known
+    return {"class": path, "arguments": arguments, **known}
+
+
+def _accepts_more(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether the changed column accepts everything that the old one did."""
+    changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    harmless = {"unique", "null", "max_length", "db_default", "db_index"}
+    return (
+        changed <= harmless
+        and not new.get("unique")
+        and (bool(new.get("null")) or not old.get("null"))
+        and (new.get("max_length") or 0) >= (old.get("max_length") or 0)
+        and ("db_default" in new or "db_default" not in old)
+    )
 
 
 def _names(condition: Any) -> list[str]:

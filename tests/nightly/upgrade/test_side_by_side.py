@@ -16,7 +16,7 @@ from tools.support.database_server import NoServer
 pytestmark = pytest.mark.timeout(400)
 
 NAME = "webhookhub_rolling"
-PHASE_SECONDS = 8.0
+PHASE_SECONDS = 5.0
 RATE = 15
 
 
@@ -33,8 +33,11 @@ def test_nothing_is_lost_and_nothing_sent_twice(
     # Set for another engine by the lane.
     monkeypatch.delenv("TEST_DATABASE_URL", raising=False)
     try:
-        with database_on(engine) as server, empty_database(server, f"{NAME}_{os.getpid()}") as (database, url):
-            with Site(tmp_path / "site", database, url) as site:
-                Upgrade(site, database, release, PHASE_SECONDS, RATE).run()
+        with (
+            database_on(engine) as server,
+            empty_database(server, f"{NAME}_{os.getpid()}") as (database, url),
+            Site(tmp_path / "site", database, url) as site,
+        ):
+            Upgrade(site, database, release, PHASE_SECONDS, RATE).run()
     except NoServer as reason:
         pytest.skip(str(reason))
