@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations import AddField, AddIndex, AlterField, RemoveField, RemoveIndex
 from django.db.migrations.state import ProjectState
+from django.db.models.functions import Now
 from django.db.utils import OperationalError
 
 from events.intake import NewEvent, publish_many
@@ -140,7 +141,7 @@ def test_the_server_refuses_to_copy_a_growing_table(column: None):
     with pytest.raises(OperationalError, match="ALGORITHM"):
         change("events", wider)
 
-    computed = AddField("event", "extra", models.UUIDField(db_default=models.functions.Now()))
+    computed = AddField("event", "extra", models.UUIDField(db_default=Now()))
     with pytest.raises(OperationalError):
         change("events", computed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -108,7 +108,7 @@ def empty_database(url: str, name: str) -> Iterator[tuple[Database, str]]:
 
 
 class UrlDatabase(Database):
-    def __init__(self, login: dict[str, object], name: str) -> None:
+    def __init__(self, login: Mapping[str, object], name: str) -> None:
         super().__init__(0)
         self._login, self._database = login, name
 

@@ -90,7 +90,7 @@ def test_changes_that_need_no_pause_are_accepted(app: str, operation: Any):
                 "saga",
                 "a",
                 models.GeneratedField(
-                    expression=models.F("attempt_count"), output_field=models.IntegerField(), db_persist=True
+                    expression=models.F("attempt_count") + 1, output_field=models.IntegerField(), db_persist=True
                 ),
             ),
             "stored generated column copies webhook_delivery_sagas",
