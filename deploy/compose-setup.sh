@@ -26,7 +26,7 @@ END
   mv "$settings/hub.env.new" "$settings/hub.env"
   ;;
 migrate)
-  webhookhub migrate -v1
+  webhookhub upgrade
   webhookhub check --database default --fail-level WARNING
   if webhookhub shell -v0 -c 'import sys
 from django.contrib.auth.models import User

@@ -1,3 +1,3 @@
 """WebhookHub: a webhook delivery hub on MySQL."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

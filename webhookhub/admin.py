@@ -19,7 +19,7 @@ from .models import Process
 
 @admin.register(Process)
 class ProcessAdmin(ReadOnlyAdmin):
-    list_display = ("name", "kind", "state", "host", "pid", "started_at", "heartbeat_at")
+    list_display = ("name", "kind", "state", "host", "pid", "version", "started_at", "heartbeat_at")
     fields = list_display
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -3,10 +3,12 @@
 import os
 import sys
 
+import django
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import execute_from_command_line
+from django.core.management import execute_from_command_line, load_command_class
 from django.db import Error
 
+from webhookhub import __version__
 from webhookhub.conf import KINDS
 from webhookhub.db.errors import Kind, kind_of
 
@@ -21,7 +23,7 @@ def main() -> None:
     elif command in LOOPS and module == "webhookhub.settings":
         os.environ["DJANGO_SETTINGS_MODULE"] = "webhookhub.loop_settings"
     try:
-        execute_from_command_line(sys.argv)
+        _execute(command)
     except ImproperlyConfigured as error:
         sys.stderr.write(f"The hub is not configured: {error}\n")
         sys.exit(os.EX_CONFIG)
@@ -37,6 +39,16 @@ def main() -> None:
             sys.stderr.write(f"The database cannot do this now: {error}. Retry later.\n")
             sys.exit(os.EX_TEMPFAIL)
         raise
+
+
+def _execute(command: str) -> None:
+    if command == "version":  # Django's own command of this name prints Django's version
+        django.setup()
+        load_command_class("webhookhub", command).run_from_argv(sys.argv)
+    elif command == "--version":
+        sys.stdout.write(f"{__version__}\n")
+    else:
+        execute_from_command_line(sys.argv)
 
 
 if __name__ == "__main__":

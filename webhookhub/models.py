@@ -18,6 +18,8 @@ class Process(models.Model):
     kind = ExactTextField(_("kind"), max_length=30)
     host = ExactTextField(_("host"), max_length=100)
     pid = models.PositiveIntegerField(_("pid"))
+    # Empty for a process of version 0.1.0.
+    version = ExactTextField(_("version"), max_length=30, default="", db_default="")
     started_at = models.DateTimeField(_("started at"), db_default=UtcNow())
     heartbeat_at = models.DateTimeField(_("heartbeat at"), db_default=UtcNow())
 

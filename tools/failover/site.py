@@ -28,6 +28,7 @@ from tools.torture.processes import ROOT
 from .measured import Outage, outage
 from .producer import REQUEST_SECONDS
 
+MANAGE = (sys.executable, str(ROOT / "manage.py"))
 WEB_PORT, PROBES_PORT = 8000, 8001
 PATH = "/steady"
 STOP_SECONDS = 60.0
@@ -92,7 +93,7 @@ class Site:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._url = url
         self._settings = settings
-        self._environment: dict[str, str] = {}
+        self.environment: dict[str, str] = {}
 
     def __enter__(self) -> Site:
         return self
@@ -103,14 +104,17 @@ class Site:
             process.wait()
         self._faults.close()
 
-    def prepare(self, endpoint: Host, hub: Host) -> None:
-        """Starts the endpoint, migrates, and creates an API key and a subscription."""
+    def prepare(self, endpoint: Host, hub: Host, **variables: str) -> None:
+        """Starts the endpoint, migrates, and creates an API key and a subscription.
+
+        `variables` of the environment may name another version of the hub.
+        """
         authority, _ = certificates.write(self.folder, ("localhost", endpoint.address))
-        self._environment = {**environment(self._url, authority), **SETTINGS, **self._settings}
+        self.environment = {**environment(self._url, authority), **SETTINGS, **self._settings}
         urls = self._start_endpoint(endpoint)
         code = "import sys, django; django.setup(); from tools.torture.prepare import main; main(sys.argv[1:])"
         arguments = [str(self.key_file), f"{PATH}={urls[PATH]}"]
-        process = self.start("prepare", hub, [sys.executable, "-c", code, *arguments])
+        process = self.start("prepare", hub, [sys.executable, "-c", code, *arguments], **variables)
         if process.wait(120):
             raise RuntimeError(self.log("prepare"))
         del self.running["prepare"]
@@ -130,18 +134,26 @@ class Site:
         assert process.stdout is not None
         return dict(json.loads(process.stdout.readline()))
 
-    def start(self, name: str, host: Host, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def start(self, name: str, host: Host, command: Sequence[str], **variables: str) -> subprocess.Popen[bytes]:
         log = self.folder / "logs" / f"{name}.log"
-        self.running[name] = host.start(command, log, {**self._environment, "PYTHONPATH": str(ROOT)})
+        self.running[name] = host.start(command, log, {**self.environment, "PYTHONPATH": str(ROOT), **variables})
         return self.running[name]
 
     def start_loops(self, name: str, host: Host, *options: str) -> None:
-        self.start(name, host, [sys.executable, str(ROOT / "manage.py"), "run_hub", *options])
+        self.start(name, host, [*MANAGE, "run_hub", *options])
 
-    def start_web(self, name: str, host: Host, port: int = WEB_PORT, probes: int = PROBES_PORT) -> str:
+    def start_web(
+        self,
+        name: str,
+        host: Host,
+        port: int = WEB_PORT,
+        probes: int = PROBES_PORT,
+        manage: Sequence[str] = MANAGE,
+        **variables: str,
+    ) -> str:
         """Returns its URL when it responds."""
-        command = [sys.executable, str(ROOT / "manage.py"), "run_web", f"0.0.0.0:{port}"]
-        self.start(name, host, [*command, "--probes", f"0.0.0.0:{probes}"])
+        options = ["run_web", f"0.0.0.0:{port}", "--probes", f"0.0.0.0:{probes}"]
+        self.start(name, host, [*manage, *options], **variables)
         self.wait_for(lambda: self.probe(host, "/healthz", probes) == 200, f"{name} responds")
         return f"http://{host.address}:{port}"
 
@@ -234,7 +246,7 @@ class Site:
         done_at = time.monotonic()
         audit = subprocess.run(
             [*hub.prefix, sys.executable, str(ROOT / "manage.py"), "audit", "--grace", f"{STOP_SECONDS:.0f}"],
-            env=self._environment,
+            env=self.environment,
             capture_output=True,
             text=True,
         )

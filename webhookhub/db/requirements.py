@@ -4,14 +4,16 @@ starts. Some engines accept SKIP LOCKED and ignore it, so it is tried out."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.apps import apps
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
+
+from webhookhub.upgrade.pending import pending
 
 from . import trigger_check, vendors
 from .errors import Kind, kind_of
@@ -78,13 +80,14 @@ def _own_tables() -> list[str]:
     return [model._meta.db_table for model in apps.get_models() if model._meta.app_label in labels]
 
 
-def _plan() -> list[Any]:
+def _plan() -> list[Migration]:
+    """Without migrations to contract: processes run before and after them."""
     vendors.require_readable(connection, MigrationRecorder.Migration._meta.db_table)
-    executor = MigrationExecutor(connection)
-    return [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
+    missing = pending()
+    return [*missing.expand, *missing.blocked]
 
 
-def _plan_if_readable() -> list[Any] | None:
+def _plan_if_readable() -> list[Migration] | None:
     """None for a user that may not read the migrations, and so may not migrate either."""
     try:
         return _plan()
@@ -103,7 +106,7 @@ def _unapplied() -> Iterator[Problem]:
         yield Problem(
             "webhookhub.E014",
             f"{len(plan)} migrations are not applied, starting with {plan[0].app_label}.{plan[0].name}",
-            "run manage.py migrate",
+            "run manage.py upgrade",
         )
 
 

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
+
+from webhookhub.upgrade.pending import pending, unknown_migrations
 
 from . import vendors
 from .triggers import Trigger, declared
@@ -32,11 +35,11 @@ def can_see_triggers(connection: BaseDatabaseWrapper) -> bool:
 
 
 def wrong_triggers(connection: BaseDatabaseWrapper) -> Iterator[WrongTrigger]:
-    """Missing and differing triggers; none if this user cannot see them."""
-    if not can_see_triggers(connection):
+    """Missing and differing triggers; none if this user cannot see them, or if they are those of a newer version."""
+    if not can_see_triggers(connection) or unknown_migrations(loader := MigrationLoader(connection)):
         return
     stored = {name: _one_line(sql) for name, sql in vendors.triggers(connection).items()}
-    for trigger in declared():
+    for trigger in declared(without=pending(loader).contract):
         sql = stored.get(trigger.name)
         if sql != _one_line(trigger.create_sql(connection)):
             yield WrongTrigger(trigger, sql is None)

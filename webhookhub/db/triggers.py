@@ -10,7 +10,7 @@ A migration that changes a trigger replaces it whole (`ReplaceTriggers`), built 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -383,7 +383,8 @@ class CreateTriggers(Operation):
 class ReplaceTriggers(CreateTriggers):
     """Creates triggers in place of those of an earlier migration with the same names, and other new ones.
 
-    `before` has the earlier ones, which are created again backwards.
+    `before` has the earlier ones, which are created again backwards. Processes that write meanwhile wait: they never
+    find a table without one of its triggers.
     """
 
     def __init__(self, triggers: Sequence[Trigger], before: Sequence[Trigger]) -> None:
@@ -391,18 +392,29 @@ class ReplaceTriggers(CreateTriggers):
         self.before = before
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        super().database_backwards(app_label, schema_editor, from_state, to_state)
-        super().database_forwards(app_label, schema_editor, from_state, to_state)
+        _replace(schema_editor, self.triggers, self.triggers)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        super().database_backwards(app_label, schema_editor, from_state, to_state)
-        CreateTriggers(self.before).database_forwards(app_label, schema_editor, from_state, to_state)
+        _replace(schema_editor, self.triggers, self.before)
 
     def describe(self) -> str:
         return "Replace triggers " + ", ".join(trigger.name for trigger in self.triggers)
 
     def deconstruct(self) -> Any:
         return self.__class__.__name__, [self.triggers, self.before], {}
+
+
+def _replace(schema_editor: Any, old: Sequence[Trigger], new: Sequence[Trigger]) -> None:
+    """Table by table, in the order of `new`."""
+    for table in dict.fromkeys(trigger.table for trigger in [*new, *old]):
+        with vendors.locked_table(schema_editor, table):
+            for trigger in reversed(old):
+                if trigger.table == table:
+                    # IF EXISTS: some are new.
+                    schema_editor.execute(f"DROP TRIGGER IF EXISTS {trigger.name}", params=None)
+            for trigger in new:
+                if trigger.table == table:
+                    schema_editor.execute(trigger.create_sql(schema_editor.connection), params=None)
 
 
 class WithTriggersAside(SeparateDatabaseAndState):
@@ -444,9 +456,14 @@ def earlier(app: str, name: str) -> Any:
     return import_module(f"{app}.migrations.{name}")
 
 
-def declared() -> list[Trigger]:
-    """All triggers of the migrations, each as the last migration creates it."""
-    last = {trigger.name: trigger for _, triggers in by_migration() for trigger in triggers}
+def declared(without: Collection[Migration] = ()) -> list[Trigger]:
+    """All triggers of the migrations except some, each as the last migration creates it."""
+    last = {
+        trigger.name: trigger
+        for migration, triggers in by_migration()
+        if migration not in without
+        for trigger in triggers
+    }
     return list(last.values())
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -373,6 +375,16 @@ def triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
         }
 
 
+@contextmanager
+def locked_table(schema_editor: Any, table: str) -> Iterator[None]:
+    """While a migration changes the table's triggers, no other session writes to it."""
+    if not is_server(schema_editor.connection):
+        yield  # the migration is a transaction, and there is one writer
+        return
+    with schema_editor.locked(table):
+        yield
+
+
 def copies_tables(connection: BaseDatabaseWrapper) -> bool:
     """Whether Django changes a table by copying it, without its triggers."""
     return not is_server(connection)
@@ -668,3 +680,47 @@ def connection_problems(connection: BaseDatabaseWrapper, tables: Sequence[str]) 
     for table, engine in not_innodb:
         hint = "it must be InnoDB: ALTER TABLE … ENGINE=InnoDB"
         yield "webhookhub.E016", f"table {table} uses the engine {engine}", hint
+
+
+def server_name(connection: BaseDatabaseWrapper) -> str:
+    """The product and version of the database."""
+    if not is_server(connection):
+        return f"SQLite {sqlite3.sqlite_version}"
+    product = "MariaDB" if is_mariadb(connection) else "MySQL"
+    return f"{product} {'.'.join(map(str, connection.mysql_version))}"  # type: ignore[attr-defined]
+
+
+def estimated_rows(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> dict[str, int]:
+    """How many rows the existing ones of these tables have, without counting: from statistics, or the highest id."""
+    placeholders = ", ".join(["%s"] * len(tables))
+    with connection.cursor() as cursor:
+        if is_server(connection):
+            cursor.execute(
+                "SELECT table_name, table_rows FROM information_schema.tables "  # noqa: S608
+                f"WHERE table_schema = DATABASE() AND table_name IN ({placeholders})",
+                list(tables),
+            )
+            return {table: int(rows or 0) for table, rows in cursor.fetchall()}
+        existing = set(connection.introspection.table_names(cursor)) & set(tables)
+        found = {}
+        for table in existing:
+            cursor.execute(f"SELECT max(rowid) FROM {table}")  # noqa: S608
+            found[table] = int(cursor.fetchone()[0] or 0)
+        return found
+
+
+def how_it_changes(connection: BaseDatabaseWrapper, sql: str) -> str:
+    """How the database executes a statement of a migration, in words."""
+    if not is_server(connection):
+        return "part of one transaction; writers wait for its end"
+    words = (
+        ("ALGORITHM=INSTANT", "instant, or refused by the server"),
+        ("ALGORITHM=INPLACE", "in place while processes read and write, or refused by the server"),
+        ("CREATE TABLE", "instant: a new table"),
+        ("TRIGGER", "instant"),
+        ("LOCK TABLES", "instant; writers wait for milliseconds"),
+        ("DROP TABLE", "instant"),
+        ("CREATE INDEX", "in place: a small table"),
+        ("ALTER TABLE", "a small table, which may be copied while writers wait"),
+    )
+    return next((text for word, text in words if word in sql), "changes rows")

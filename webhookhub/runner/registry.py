@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 from datetime import timedelta
 
+from webhookhub import __version__
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.bulk import insert_new
@@ -45,6 +46,7 @@ def heartbeat(registrations: Sequence[Registration]) -> None:
             "kind": registration.kind,
             "host": registration.host,
             "pid": os.getpid(),
+            "version": __version__,
             "started_at": now,
             "heartbeat_at": now,
         }

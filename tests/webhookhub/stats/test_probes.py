@@ -85,7 +85,7 @@ def test_a_hub_that_is_not_migrated_is_not_ready(committed: None):
         recorder.record_applied("stats", "0001_initial")
     assert response.status_code == 503
     [missing] = response.json()["missing"]
-    assert missing == "1 migrations are not applied, starting with stats.0001_initial (run manage.py migrate)"
+    assert missing == "1 migrations are not applied, starting with stats.0001_initial (run manage.py upgrade)"
 
 
 def test_a_full_database_is_reported_for_a_minute(committed: None, monkeypatch: pytest.MonkeyPatch):

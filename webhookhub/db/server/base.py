@@ -22,6 +22,8 @@ from MySQLdb.times import DateTime_or_None
 
 from webhookhub.db.errors import SERVER_CODES, Kind, code_of, kind_of, last_seen
 
+from .schema import SchemaEditor
+
 # A shorter pause between two statements is part of some work: there, a closed connection is an error to report.
 IDLE_SECONDS = 1.0
 # How long the network may lose every packet before the connection counts as lost.
@@ -68,6 +70,7 @@ class _Operations(operations.DatabaseOperations):
 
 class DatabaseWrapper(base.DatabaseWrapper):
     ops_class = _Operations
+    SchemaEditorClass = SchemaEditor
     _used_at = 0.0
 
     @cached_property
