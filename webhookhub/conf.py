@@ -451,7 +451,7 @@ def database(url: str, name: str, *, lock_limit: timedelta) -> dict[str, Any]:
     # The URL's query may add options (TLS, for instance) but not replace the required ones.
     return {
         **config,
-        "ENGINE": required["ENGINE"],
+        **required,
         "OPTIONS": {**config.get("OPTIONS", {}), **required["OPTIONS"]},
         "CONN_MAX_AGE": 60,
     }

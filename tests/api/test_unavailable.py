@@ -24,7 +24,7 @@ def failing(code: int) -> Callable[..., Any]:
     return execute
 
 
-@pytest.mark.parametrize("code", [2006, 2013, 1290, 1792, 3032, 3100, 1047, 1114, 1205, 1040, 3024])
+@pytest.mark.parametrize("code", [2006, 2013, 1290, 1792, 3032, 6400, 3100, 1047, 1114, 1205, 1040, 3024])
 @pytest.mark.parametrize("path", ["/events", "/events/batch"])
 def test_an_event_is_to_be_sent_again(shop: Program, path: str, code: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("webhookhub.db.retry.FIRST_PAUSE_SECONDS", 0.0)

@@ -108,3 +108,11 @@ def test_proxies_pass_the_largest_batch_and_wait_for_a_verification(name: str, l
     assert int(size) * (1 if name.startswith("haproxy") else 2**20) > HubSettings().api_batch_bytes
     assert int(seconds) > HubSettings().request_timeout.total_seconds()
     assert "/metrics" in text
+
+
+def test_requests_are_not_routed_by_the_state_of_the_whole_hub():
+    """A load balancer that asks /readyz would stop ingest because of a backlog or a missing loop."""
+    asking = re.compile(r"(GET |path: |uri )/readyz")
+    assert [name for name, path in NAMES.items() if asking.search(path.read_text())] == []
+    assert "option httpchk GET /healthz" in NAMES["haproxy/haproxy.cfg"].read_text()
+    assert NAMES["helm/webhookhub/templates/web.yaml"].read_text().count("path: /healthz") == 3

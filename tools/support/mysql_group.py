@@ -1,8 +1,4 @@
-"""A group of three genuine MySQL servers with group replication, one on each host of a network.
-
-The server is that of the folder in TEST_MYSQL_ROOT, the root of a system with MySQL, which is run with chroot; without
-it, that of this machine, unless it is MariaDB.
-"""
+"""A group of three genuine MySQL servers with group replication, one on each host of a network."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ import os
 import signal
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from .database_server import NoServer, PrivateServer
-from .network import Host, end_with_parent
+from .database_server import NoServer
+from .genuine_mysql import GenuineServer, root
+from .network import Host
 
-ROOT_VARIABLE = "TEST_MYSQL_ROOT"
 PORT, GROUP_PORT = 3306, 33061
 GROUP = "8c1d9a52-6f0e-4d5b-9f0a-4d1c6a7c9e11"
 ELECTION_SECONDS = 60.0
@@ -36,22 +31,15 @@ RECOVERY = (
 )
 
 
-def root() -> Path:
-    """The root folder of the system with the server. Raises NoServer without a genuine MySQL with group replication."""
-    folder = Path(os.environ.get(ROOT_VARIABLE) or "/")
-    if not (folder / "usr/sbin/mysqld").exists() or not (folder / PLUGIN).exists():
-        raise NoServer(f"no MySQL server with group replication in {folder}; set {ROOT_VARIABLE}")
-    return folder
+def require() -> None:
+    """Raises NoServer without a genuine MySQL with group replication."""
+    folder = root()
+    if not (folder / PLUGIN).exists():
+        raise NoServer(f"no group replication in {folder}")
 
 
-class Member(PrivateServer):
-    """A server on the address of its host, which ends with the thread that started it."""
-
-    before_exec = staticmethod(end_with_parent)
-
+class Member(GenuineServer):
     def __init__(self, host: Host, number: int, hosts: list[Host]) -> None:
-        self._root = root()
-        self.host = host
         seeds = ",".join(f"{each.address}:{GROUP_PORT}" for each in hosts)
         options = (
             f"--server-id={number}",
@@ -72,36 +60,7 @@ class Member(PrivateServer):
             "--log-bin-trust-function-creators=1",
             "--max-connections=300",
         )
-        super().__init__(options, program="/usr/sbin/mysqld", parent=self._root / "tmp")
-        self.port = PORT
-
-    @property
-    def socket(self) -> Path:
-        return self._folder / "socket"
-
-    def _inside(self, path: Path) -> str:
-        return f"/{path.relative_to(self._root)}"
-
-    def _command(self) -> list[str]:
-        data = self._inside(self._folder)
-        return [
-            *self.host.prefix,
-            *(["chroot", str(self._root)] if self._root != Path("/") else []),
-            self._program,
-            "--no-defaults",
-            "--user=root",
-            f"--datadir={data}/data",
-            f"--socket={data}/socket",
-            f"--pid-file={data}/pid",
-            f"--tmpdir={data}",
-            f"--port={PORT}",
-            f"--bind-address={self.host.address}",
-            "--mysqlx=OFF",
-            "--secure-file-priv=NULL",
-        ]
-
-    def _initialise(self) -> None:
-        self._install(self._folder / "data")
+        super().__init__(options, host, PORT)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Empty if the server does not respond."""

@@ -83,6 +83,7 @@ SERVER_CODES: dict[int, Kind] = {
     3169: Kind.LOST,  # MySQL: the session was killed
     4031: Kind.LOST,  # MySQL: idle for longer than wait_timeout
     9001: Kind.LOST,  # ProxySQL: no server reached in time
+    1015: Kind.READ_ONLY,  # MySQL: no table can be locked, because innodb_read_only is on
     1036: Kind.READ_ONLY,  # the table is read-only: innodb_read_only, or a forced recovery
     1290: Kind.READ_ONLY,  # read_only or super_read_only
     1792: Kind.READ_ONLY,  # the transaction is read-only

@@ -62,6 +62,8 @@ MYSQL_OPTIONS: dict[str, Any] = {
 }
 # No intersections: with the primary key and idx_job_settled, MySQL would read and sort every unsettled result at each
 # poll instead of reading along the index up to the limit.
+# The key in a connection's settings of how many seconds it may be idle until the server closes it.
+IDLE_LIMIT = "IDLE_LIMIT"
 # The server ends a session that is silent for `idle` seconds, and with it the locks of a process that has vanished.
 SESSION = (
     "SET time_zone = '+00:00', "
@@ -95,6 +97,7 @@ def database_settings(engine: str, lock_limit: int) -> dict[str, Any]:
         return {
             "ENGINE": "webhookhub.db.server",
             "OPTIONS": {**MYSQL_OPTIONS, "init_command": SESSION.format(idle=idle)},
+            IDLE_LIMIT: idle,
         }
     raise ValueError(f"{engine!r} is not supported; use mysql://… or sqlite:///…")
 

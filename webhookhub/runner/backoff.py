@@ -21,8 +21,8 @@ class Backoff:
         self._next = min(SHORTEST_SECONDS, self.longest)
 
     def after(self, seconds: float) -> float:
-        """The wait after a poll of `seconds`. At least as long as the poll took, so that polling
-        never takes most of the time. With jitter, so that processes started together do not poll together."""
+        """The wait after a poll of `seconds`, at most `longest`. About as long as the poll took, or longer, so that
+        polling never takes most of the time. With jitter, so that processes started together do not poll together."""
         pause = max(min(self._next, self.longest), min(seconds, self.longest))
         self._next = min(self._next * GROWTH, self.longest)
-        return pause * random.uniform(0.75, 1.25)  # noqa: S311
+        return pause * random.uniform(0.75, 1.0)  # noqa: S311

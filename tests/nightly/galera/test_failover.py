@@ -74,7 +74,7 @@ def test_loops_wait_for_a_node_without_a_majority(processes: Processes, endpoint
 
         node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
         for running in loops.values():
-            until(partial(logs_error, running, NO_MAJORITY), "each loop logs the error")
+            until(partial(logs_error, running, {NO_MAJORITY}, "offline"), "each loop logs the error")
         node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
         for running in loops.values():
             running.wait_for("database_reconnected")

@@ -4,6 +4,7 @@ and continues."""
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -14,46 +15,66 @@ from tests.processes.support import Processes, Running, until
 from tests.processes.test_probes import web
 from tools.demo.endpoint import HttpsEndpoint
 from tools.support.database_server import NoServer, PrivateServer
+from tools.support.genuine_mysql import GenuineServer
 
 EVENTS = 5
 
 
-@pytest.mark.mysql_family
-@pytest.mark.parametrize(
-    ("variable", "code", "cause"), [("read_only", 1290, "read_only"), ("offline_mode", 3032, "offline")]
-)
-def test_loops_wait_for_a_server_that_refuses_its_users(
-    processes: Processes, endpoint: HttpsEndpoint, variable: str, code: int, cause: str
-):
+@dataclass(frozen=True)
+class Refusal:
+    """Of a server whose variable is set. MariaDB has no offline mode."""
+
+    variable: str
+    kind_of_server: type[PrivateServer]
+    codes: set[int]
+    cause: str
+    problem: str
+
+
+REFUSALS = [
+    Refusal("read_only", PrivateServer, {1290}, "read_only", "the database is read-only"),
+    Refusal("offline_mode", GenuineServer, {3032, 6400, 6401}, "offline", "the database is offline"),
+]
+
+
+@pytest.fixture(params=REFUSALS, ids=lambda refusal: refusal.variable)
+def refusal(request: pytest.FixtureRequest) -> Refusal:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def private(refusal: Refusal) -> PrivateServer:
     try:
-        private = PrivateServer()
+        return refusal.kind_of_server()
     except NoServer as reason:
         pytest.skip(str(reason))
-    if variable == "offline_mode" and "MariaDB" in private.version:
-        pytest.skip("MariaDB has no offline mode")
+
+
+@pytest.mark.mysql_family
+def test_loops_wait_for_a_server_that_refuses_its_users(
+    processes: Processes, endpoint: HttpsEndpoint, private: PrivateServer, refusal: Refusal
+):
     with private as server:
         migrate(processes, server.url())
         seed(processes, server.url(), endpoint, EVENTS)
         # As in production, a user without the privilege to write to a replica.
         server.execute("CREATE USER plain@'%' IDENTIFIED BY 'plain'; GRANT ALL ON webhookhub.* TO plain@'%'")
         processes.environment["DATABASE_URL"] = server.url().replace("hub:hub@", "plain:plain@")
-        server.execute(f"SET GLOBAL {variable} = 1")
+        server.execute(f"SET GLOBAL {refusal.variable} = 1")
 
         loops = processes.start_loops()
         for running in loops.values():
-            until(partial(logs_error, running, code, cause), "each loop logs the error")
-        server.execute(f"SET GLOBAL {variable} = 0")
+            until(partial(logs_error, running, refusal.codes, refusal.cause), "each loop logs the error")
+        server.execute(f"SET GLOBAL {refusal.variable} = 0")
 
         check_reconnected(loops, 1)
         until(lambda: statuses(server) == {("Completed", 1): EVENTS}, "everything is delivered")
 
 
 @pytest.mark.mysql_family
-def test_the_web_server_reports_a_replica_and_follows_it_back_at_once(processes: Processes):
-    try:
-        private = PrivateServer()
-    except NoServer as reason:
-        pytest.skip(str(reason))
+def test_the_web_server_reports_a_refusal_and_follows_the_server_back_at_once(
+    processes: Processes, private: PrivateServer, refusal: Refusal
+):
     with private as server:
         migrate(processes, server.url())
         server.execute("CREATE USER plain@'%' IDENTIFIED BY 'plain'; GRANT ALL ON webhookhub.* TO plain@'%'")
@@ -72,17 +93,20 @@ def test_the_web_server_reports_a_replica_and_follows_it_back_at_once(processes:
             return list(requests.get(f"{url}/readyz", timeout=10).json()["missing"])
 
         assert post().status_code == 201
-        assert "the database is read-only" not in missing()
-        server.execute("SET GLOBAL read_only = 1")
+        assert refusal.problem not in missing()
+        server.execute(f"SET GLOBAL {refusal.variable} = 1")
         refused = post()
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
-        assert "the database is read-only" in missing()
+        assert refusal.problem in missing()
 
-        server.execute("SET GLOBAL read_only = 0")
+        server.execute(f"SET GLOBAL {refusal.variable} = 0")
         assert post().status_code == 201
-        assert "the database is read-only" not in missing()
+        assert refusal.problem not in missing()
 
 
-def logs_error(running: Running, code: int, cause: str) -> bool:
+def logs_error(running: Running, codes: set[int], cause: str) -> bool:
     assert running.is_alive, running.errors
-    return any(f"({code}, " in fact["error"] and fact["cause"] == cause for fact in running.facts("database_lost"))
+    return any(
+        fact["cause"] == cause and any(f"({code}, " in fact["error"] for code in codes)
+        for fact in running.facts("database_lost")
+    )

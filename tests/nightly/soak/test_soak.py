@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.failover.site import Site, describe
+from tools.failover.measured import Outage
+from tools.failover.site import Site, describe, note
 from tools.support.database_server import NoServer, PrivateServer
 from tools.support.network import LocalHost
 from tools.support.ports import free_port
@@ -31,11 +32,14 @@ DEFAULTS = {
 }
 RESTARTS = 5
 # Between the second and the last sample. An hour without faults stays within 3 MB.
-MEMORY_BYTES = 15 * 1024 * 1024
+MEMORY_BYTES = 5 * 1024 * 1024
+# Connections to the endpoint, most of which are opened after an outage.
 FILES = 8
 CONNECTIONS = 4
 # Bytes of log per event.
-LOG_SHARE = 1.3
+LOG_SHARE = 1.05
+# Of the events that the producer is to send while it can.
+RATE_SHARE = 0.98
 
 
 @dataclass(frozen=True)
@@ -94,19 +98,21 @@ def test_nothing_grows(server: PrivateServer, tmp_path: Path):
         url = site.start_web("web", host, free_port(), free_port())
         site.start_producer("one", host, url, RATE)
         samples: list[Sample] = []
+        outages: list[Outage] = []
         started_at = time.monotonic()
         for number in range(1, RESTARTS + 2):
             time.sleep(max(0.0, started_at + number * SECONDS / (RESTARTS + 1) - time.monotonic()))
             samples.append(sample(site))
-            print(f"{time.monotonic() - started_at:6.0f} s: {samples[-1]}", flush=True)  # noqa: T201
+            note(f"{time.monotonic() - started_at:6.0f} s: {samples[-1]}")
             if number <= RESTARTS:
-                site.interrupt(f"restart {number}", server.stop, server.start, 1.0)
+                outages.append(site.fault(f"restart {number}", server.stop, server.start, 1.0))
+                note(outages[-1])
         site.stop("producer-one")
         assert describe(site.judge(host)) == ""
         site.stop("web", "loops")
 
     _, second, *_, last = samples
-    assert last.events > 0.8 * RATE * SECONDS
+    assert last.events > RATE_SHARE * RATE * (SECONDS - sum(outage.ingest for outage in outages))
     assert last.memory - second.memory < MEMORY_BYTES
     assert last.files - second.files <= FILES
     assert last.connections - second.connections <= CONNECTIONS

@@ -30,7 +30,7 @@ CODES = {
         *(0, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927),
         *(2002, 2003, 2005, 2006, 2012, 2013, 2014, 2026, 2027, 2055, 3169, 4031, 9001),
     },
-    Kind.READ_ONLY: {1036, 1290, 1792, 1836, 1881},
+    Kind.READ_ONLY: {1015, 1036, 1290, 1792, 1836, 1881},
     Kind.OFFLINE: {1047, 1180, 3032, 3100, 3168, 6400, 6401},
     Kind.FULL: {3, 1021, 1026, 1114, 1878},
     Kind.CONFLICT: {1020, 1205, 1213, 3101},
@@ -210,6 +210,16 @@ def test_a_connection_that_the_server_closed_while_it_was_idle_is_replaced_witho
 
 
 @pytest.mark.mysql_family
+def test_a_connection_that_was_idle_for_as_long_as_the_server_allows_is_replaced(other: BaseDatabaseWrapper):
+    """Also if the server's packet that closes it has not arrived: after a cut of the network it may be late or lost."""
+    [(number,)] = execute(other, "SELECT CONNECTION_ID()")
+    assert other.settings_dict[vendors.IDLE_LIMIT] == 60 - vendors.STATEMENT_SECONDS
+    other._used_at -= 60 - vendors.STATEMENT_SECONDS  # type: ignore[attr-defined]
+    [(new,)] = execute(other, "SELECT CONNECTION_ID()")
+    assert new != number
+
+
+@pytest.mark.mysql_family
 def test_an_idle_connection_that_is_open_is_kept(other: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch):
     [(number,)] = execute(other, "SELECT CONNECTION_ID()")
     monkeypatch.setattr("webhookhub.db.server.base.IDLE_SECONDS", -1.0)
@@ -334,6 +344,28 @@ def test_too_many_connections_of_a_user_are_refused(limited: BaseDatabaseWrapper
 def test_a_missing_privilege_is_denied(limited: BaseDatabaseWrapper):
     error = error_of(lambda: execute(limited, "DELETE FROM routing_inbox"))
     assert (code_of(error), kind_of(error)) == (1142, Kind.DENIED)
+
+
+@pytest.mark.mysql_family
+@pytest.mark.parametrize(("command", "kind"), [("KILL", Kind.LOST), ("KILL QUERY", Kind.OTHER)])
+def test_a_statement_whose_session_is_ended_is_lost(other: BaseDatabaseWrapper, command: str, kind: Kind):
+    """MySQL reports both as 1317, and closes the session after the first."""
+    [(number,)] = execute(other, "SELECT CONNECTION_ID()")
+    other.inc_thread_sharing()
+    seen: list[Exception] = []
+    tables = ", ".join(f"information_schema.collations {name}" for name in "abcdef")
+
+    def run() -> None:
+        seen.append(error_of(lambda: execute(other, f"SELECT COUNT(*) FROM {tables}")))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    runs = f"SELECT COUNT(*) FROM information_schema.processlist WHERE id = {number} AND info LIKE 'SELECT COUNT%'"
+    until(lambda: execute(connection, runs) == [(1,)], "the statement runs")
+    execute(connection, f"{command} {number}")
+    thread.join()
+    assert [kind_of(error) for error in seen] == [kind]
+    assert (other.connection is None) == (kind is Kind.LOST)
 
 
 @pytest.mark.mysql_family

@@ -34,7 +34,7 @@ def test_an_interrupted_statement_ends_the_process():
 
 
 @pytest.mark.usefixtures("committed")
-@pytest.mark.parametrize("code", [0, 2013, 1290, 1836, 3032, 3100, 1047, 1114, 1213, 1040, 1969])
+@pytest.mark.parametrize("code", [0, 2013, 1290, 1836, 3032, 6400, 3100, 1047, 1114, 1213, 1040, 1969])
 def test_a_database_that_cannot_work_now_is_waited_for(code: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("webhookhub.runner.database.FIRST_RECONNECT_SECONDS", 0.01)
     runs = []

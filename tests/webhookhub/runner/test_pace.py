@@ -7,6 +7,7 @@ import pytest
 from webhookhub.db import clock
 from webhookhub.models import Process
 from webhookhub.runner import pace, registry
+from webhookhub.runner.backoff import Backoff
 from webhookhub.runner.pace import DELIVERY_SECONDS, REMEMBERED_SECONDS, Pace, without_notifications
 
 INTERVAL = 0.5
@@ -48,6 +49,17 @@ def test_the_time_for_a_delivery_is_shared_by_the_steps_that_poll():
     assert shares == [DELIVERY_SECONDS / 3] * 3
     assert longest("cleaner", separate) == INTERVAL
     assert longest("worker", ONE_HOST | {"worker": {"b"}}) == DELIVERY_SECONDS / 2
+
+
+@pytest.mark.parametrize("took", [0.0, 0.004, 60.0])
+def test_no_wait_is_longer_than_the_longest(took: float):
+    """So that the waits of a delivery for all steps together are at most DELIVERY_SECONDS."""
+    waits = Backoff(longest=0.02)
+    assert all(waits.after(took) <= 0.02 for _ in range(1000))
+
+
+def test_a_tenth_of_a_second_has_room_for_the_work_between_the_polls():
+    assert DELIVERY_SECONDS <= 0.05
 
 
 def test_a_shorter_interval_is_kept():

@@ -105,6 +105,7 @@ def test_a_full_database_is_reported_for_a_minute(committed: None, monkeypatch: 
         (1045, "the database does not respond"),
         (1290, "the database is read-only"),
         (3032, "the database is offline"),
+        (6400, "the database is offline"),
         (1114, "the database is full"),
         (1040, "the database accepts no further connections"),
     ],

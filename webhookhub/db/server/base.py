@@ -10,17 +10,19 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from math import inf
 from types import TracebackType
 from typing import Any
 
 import MySQLdb
 from django.db.backends.mysql import base, operations
-from django.db.utils import DatabaseErrorWrapper, Error
+from django.db.utils import DatabaseErrorWrapper, Error, OperationalError
 from django.utils.functional import cached_property
-from MySQLdb.constants import FIELD_TYPE
+from MySQLdb.constants import CR, FIELD_TYPE
 from MySQLdb.times import DateTime_or_None
 
 from webhookhub.db.errors import SERVER_CODES, Kind, code_of, kind_of, last_seen
+from webhookhub.db.vendors import IDLE_LIMIT
 
 from .schema import SchemaEditor
 
@@ -30,6 +32,9 @@ IDLE_SECONDS = 1.0
 UNACKNOWLEDGED_SECONDS = 10
 # How soon a vanished server is noticed while a long statement runs.
 KEEPALIVE_SECONDS = 15
+# A statement was interrupted: by KILL QUERY, or because the server ends the session, which it then closes at once.
+INTERRUPTED = 1317
+CLOSING_SECONDS = 1.0
 CLOSED = select.POLLHUP | select.POLLERR | select.POLLNVAL | getattr(select, "POLLRDHUP", 0)
 SOCKET_OPTIONS = {
     "TCP_KEEPIDLE": KEEPALIVE_SECONDS,
@@ -48,7 +53,12 @@ class _ErrorWrapper(DatabaseErrorWrapper):
         try:
             super().__exit__(kind, error, trace)
         except Error as wrapped:
-            self.wrapper.on_error(kind_of(wrapped))  # type: ignore[attr-defined]
+            wrapper: DatabaseWrapper = self.wrapper  # type: ignore[attr-defined]
+            # A server that shuts down, or that ends the session, may interrupt the statement before it says so.
+            if code_of(wrapped) == INTERRUPTED and wrapper.is_being_closed():
+                wrapper.on_error(Kind.LOST)
+                raise OperationalError(CR.SERVER_LOST, f"the server has closed the session: {wrapped}") from wrapped
+            wrapper.on_error(kind_of(wrapped))
             raise
 
 
@@ -134,8 +144,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if kind.closes:
             self._discard()
 
+    def is_being_closed(self) -> bool:
+        """Whether the server closes the connection now."""
+        return self.connection is not None and _is_closed(self.connection.fileno(), CLOSING_SECONDS)
+
     def _close_if_closed_by_server(self) -> None:
-        if self.connection is not None and self.autocommit and _is_closed(self.connection.fileno()):
+        if self.connection is None or not self.autocommit:
+            return
+        idle = time.monotonic() - self._used_at
+        # The server's packet that closes a connection may be on its way, or lost with a network that was cut.
+        if idle > self.settings_dict.get(IDLE_LIMIT, inf) - IDLE_SECONDS or _is_closed(self.connection.fileno()):
             self._discard()
 
     def _discard(self) -> None:
@@ -173,7 +191,7 @@ def _limit_waiting(fileno: int) -> None:
                 duplicate.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _is_closed(fileno: int) -> bool:
+def _is_closed(fileno: int, seconds: float = 0.0) -> bool:
     poll = select.poll()
     poll.register(fileno, CLOSED)
-    return any(events & CLOSED for _, events in poll.poll(0))
+    return any(events & CLOSED for _, events in poll.poll(seconds * 1000))
