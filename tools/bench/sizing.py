@@ -137,10 +137,11 @@ def _wait_until(has_started: Callable[[], bool]) -> None:
 
 
 def _request(address: str) -> None:
-    """As many requests at once as the web server has threads, and more."""
-    command = ["curl", "--silent", "--parallel", "--parallel-max", str(REQUESTS), "--output", os.devnull]
-    for _ in range(3):
-        subprocess.run([*command, f"http://{address}/readyz?[1-{REQUESTS}]"], check=False)
+    """Some of the API and some of the console, more at once than the web server has threads."""
+    command = ["curl", "--silent", "--no-progress-meter", "--parallel", "--parallel-max", str(REQUESTS)]
+    command += ["--output", os.devnull, "--header", "Authorization: Bearer whk_0123456789ab_unknown"]
+    for path in ("api/v1/events", "admin/login/", "api/v1/deliveries"):
+        subprocess.run([*command, f"http://{address}/{path}?[1-{REQUESTS}]"], check=False)
 
 
 if __name__ == "__main__":
