@@ -6,7 +6,7 @@ ARGS ?=
 LANES ?=
 BIN := .venv/bin
 CHECKS := tests/test_quality.py tests/test_architecture.py tests/test_docs.py tests/test_requirements.py \
-	tests/webhookhub/console/test_translations.py
+	tests/webhookhub/console/test_translations.py tests/webhookhub/upgrade/test_rules.py
 
 .PHONY: help run demo demo-workflows check test test-all torture bench screenshots messages setup clean
 .DEFAULT_GOAL := help

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from webhookhub import conf, logs
 from webhookhub.console.unfold import UNFOLD  # noqa: F401
 from webhookhub.crypto import key_from_file
-from webhookhub.db.vendors import embedded_url
+from webhookhub.db.vendors import SILENCED_CHECKS, embedded_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # `.env` and `var/` belong to the checkout; an installed package takes the current directory.
@@ -75,7 +75,7 @@ SECURE_REDIRECT_EXEMPT = [r"^api/"]
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = _https
 # HSTS for subdomains and in the browsers' lists is a decision about other hosts than the hub.
-SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", *SILENCED_CHECKS]
 # Sessions end earlier than their cookies: accounts/sessions.py.
 SESSION_COOKIE_AGE = int(WEBHOOKHUB.session_age.total_seconds())
 

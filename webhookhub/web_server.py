@@ -26,6 +26,11 @@ BODY_BYTES_IN_MEMORY = 64 * 1024
 # A body that is longer than a batch may be by at most this gets the API's error, which names the limit.
 REFUSED_BY_THE_API = 1024 * 1024
 CHECK_SECONDS = 1.0
+# How long a connection may be silent.
+SILENT_SECONDS = 60
+# How long a connection may go without a complete request: a client that sends or reads a byte now and then is not
+# silent. After the longest silence, there are as many seconds again for one request.
+TRANSFER_SECONDS = 120.0
 
 
 class WebServer:
@@ -44,7 +49,10 @@ class WebServer:
             max_request_body_size=hub().api_batch_bytes + REFUSED_BY_THE_API,
             clear_untrusted_proxy_headers=False,  # webhookhub/proxies.py does
             ident=None,
+            channel_timeout=SILENT_SECONDS,
         )
+        self._server.channel_class = _Channel
+        self._check_at = 0.0
         self._poll = _Poll(self._dispatchers)
 
     def run(self) -> None:
@@ -77,6 +85,27 @@ class WebServer:
     def _handle_events(self) -> None:
         self.last_turn = time.monotonic()
         self._poll.handle_events(CHECK_SECONDS)
+        if self.last_turn >= self._check_at:
+            self._check_at = self.last_turn + CHECK_SECONDS
+            self._close_slow_clients(self.last_turn - TRANSFER_SECONDS)
+
+    def _close_slow_clients(self, before: float) -> None:
+        for channel in list(self._dispatchers.values()):
+            if isinstance(channel, _Channel) and not channel.requests and channel.handled_at < before:
+                channel.handle_close()
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
+    """A connection."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # When its last request was complete and handled, or when it began, by the monotonic clock.
+        self.handled_at = time.monotonic()
+
+    def service(self) -> None:
+        super().service()
+        self.handled_at = time.monotonic()
 
 
 class _Poll:

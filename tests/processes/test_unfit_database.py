@@ -40,7 +40,7 @@ def test_no_loop_starts_on_a_database_that_is_not_migrated(processes: Processes,
     [line] = router.errors.splitlines()
     assert line.startswith("CommandError: The hub cannot use this database: ")
     assert "migrations are not applied" in line
-    assert line.endswith("(run manage.py migrate).")
+    assert line.endswith("(run manage.py upgrade).")
 
 
 @pytest.mark.requirement("R4-1.1b")

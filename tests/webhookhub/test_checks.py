@@ -78,3 +78,9 @@ def test_the_ids_of_a_cell_are_reported(committed, increment: int, offset: int, 
     found = {(message.id, message.msg[: len(text)]) for message in messages for _, text in expected}
     assert ids(messages) == {id for id, _ in expected}
     assert found == expected
+
+
+@pytest.mark.every_engine
+def test_the_documented_check_of_an_installation_finds_nothing(transactional_db: None):
+    """Each way of installation ends with it; Django's warnings would make it fail."""
+    call_command("check", databases=["default"], fail_level="WARNING")

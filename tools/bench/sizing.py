@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.bench.machine import tree_memory_mb
@@ -83,7 +84,10 @@ def print_processes() -> None:
     ):
         before = _connections()
         with _running(command) as process:
-            _wait_until_started(before)
+            if command[0] == "run_web":
+                _wait_until_served(web)
+            else:
+                _wait_until_connected(before)
             if "requests" in name:
                 _request(web)
             time.sleep(SETTLE_SECONDS)
@@ -110,19 +114,34 @@ def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _wait_until_started(before: int) -> None:
+def _wait_until_connected(before: int) -> None:
+    _wait_until(lambda: _connections() > before)
+
+
+def _wait_until_served(address: str) -> None:
+    def is_served() -> bool:
+        with suppress(OSError):
+            socket.create_connection((address.partition(":")[0], int(address.partition(":")[2]))).close()
+            return True
+        return False
+
+    _wait_until(is_served)
+
+
+def _wait_until(has_started: Callable[[], bool]) -> None:
     until = time.monotonic() + START_SECONDS
-    while _connections() == before:
+    while not has_started():
         if time.monotonic() > until:
-            raise SystemExit("the process has not connected to the database")
+            raise SystemExit("the process has not started")
         time.sleep(0.1)
 
 
 def _request(address: str) -> None:
-    """As many requests at once as the web server has threads, and more."""
-    command = ["curl", "--silent", "--parallel", "--parallel-max", str(REQUESTS), "--output", os.devnull]
-    for _ in range(3):
-        subprocess.run([*command, f"http://{address}/readyz?[1-{REQUESTS}]"], check=False)
+    """Some of the API and some of the console, more at once than the web server has threads."""
+    command = ["curl", "--silent", "--no-progress-meter", "--parallel", "--parallel-max", str(REQUESTS)]
+    command += ["--output", os.devnull, "--header", "Authorization: Bearer whk_0123456789ab_unknown"]
+    for path in ("api/v1/events", "admin/login/", "api/v1/deliveries"):
+        subprocess.run([*command, f"http://{address}/{path}?[1-{REQUESTS}]"], check=False)
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ class _Rule:
             yield f"a foreign key locks {self._table}; use db_constraint=False"
 
     def _added_constraint(self, constraint: models.BaseConstraint) -> Iterator[str]:
-        if self._is_growing:
+        if self._is_growing and not isinstance(constraint, models.UniqueConstraint):
             yield f"the server checks all rows of {self._table} for it; check new rows with a trigger"
         elif not self._is_about_new_columns(constraint):
             yield from self._needs_contract("the version before may write rows that violate it")

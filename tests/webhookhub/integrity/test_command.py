@@ -153,7 +153,7 @@ def test_an_unmigrated_or_unreachable_database_has_its_own_exit_code(processes: 
 
     assert unmigrated.wait() == 78
     [line] = unmigrated.errors.splitlines()
-    assert line.endswith("(run manage.py migrate).")
+    assert line.endswith("(run manage.py upgrade).")
     assert absent.wait() == 69
     [line] = absent.errors.splitlines()
     assert line.startswith("CommandError: The database cannot be reached: ")

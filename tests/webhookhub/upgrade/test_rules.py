@@ -111,6 +111,11 @@ def test_changes_that_need_no_pause_are_accepted(app: str, operation: Any):
             migrations.AddConstraint(SMALL, models.UniqueConstraint(fields=["callback_url"], name="c")),
             "the version before may write rows that violate it",
         ),
+        (
+            "sagas",
+            migrations.AddConstraint("saga", models.UniqueConstraint(fields=["event"], name="c")),
+            "the version before may write rows that violate it",
+        ),
         ("subscriptions", migrations.RemoveField(SMALL, "description"), "the version before may use it"),
         ("subscriptions", migrations.RenameField(SMALL, "description", "title"), "the version before may use it"),
         ("events", migrations.RemoveIndex("event", "idx_event_customer"), "the version before may use it"),
@@ -140,6 +145,14 @@ def test_tables_and_columns_that_are_new_have_no_old_writers():
     key = migrations.AddConstraint(SMALL, models.UniqueConstraint(fields=["event_type", "number"], name="c"))
 
     assert refused("subscriptions", table, field, column, key) == []
+
+
+def test_a_growing_table_may_have_a_new_key_with_a_new_column():
+    """Servers create it in place, as they create an index."""
+    column = migrations.AddField("saga", "number", models.IntegerField(null=True))
+    key = migrations.AddConstraint("saga", models.UniqueConstraint(fields=["event", "number"], name="c"))
+
+    assert refused("sagas", column, key) == []
 
 
 def test_operations_on_the_database_alone_are_checked():
