@@ -132,14 +132,13 @@ class Settler:
         self.hinted = Held()
 
     def settle_hinted(self, batch_size: int) -> int:
-        """Settle those of the hinted jobs that have finished; returns how many were settled."""
-        settled = 0
-        while ids := self.hinted.first(batch_size):
-            rows = _hinted_rows(ids=ids, statuses=FINISHED)
-            sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
-            jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
-            settled += self._apply(jobs, {saga.id: saga for saga in sagas})
-            self.hinted.remove(ids)
+        """Settle the first of the hinted jobs, if they have finished; returns how many were settled."""
+        ids = self.hinted.first(batch_size)
+        rows = _hinted_rows(ids=ids, statuses=FINISHED) if ids else []
+        sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
+        jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
+        settled = self._apply(jobs, {saga.id: saga for saga in sagas})
+        self.hinted.remove(ids)
         return settled
 
     def settle(self, batch_size: int, statuses: Collection[str] = FINISHED) -> int:

@@ -93,7 +93,7 @@ def test_a_breaker_that_opens_later_is_stored_too(subscription: Subscription, hu
 
 def test_a_success_ends_a_trouble_that_another_process_has_stored(flow: Flow, subscription: Subscription):
     begin(subscription, timedelta(hours=1))
-    flow.admissions(1)  # a sweep
+    flow.sweep()  # a sweep
     succeeds(flow, subscription)
     assert row().recovered_at is not None
     assert row().disabled_at is None
@@ -197,6 +197,7 @@ def test_an_operator_enables_it_for_all_subscriptions(flow: Flow, subscription: 
     assert Subscription.objects.routable().count() == 2
     assert (row().recovered_by, row().stage, row().disabled_reason) == ("operator", 0, "")
     flow._sweep_at = 0.0
+    flow.sweep()
     assert flow.admissions(10), "its parked delivery may go"
     waiting.refresh_from_db()
 
@@ -206,7 +207,7 @@ def test_another_410_disables_it_again(flow: Flow, subscription: Subscription):
     first = row()
     health.enable(subscription, reason="fixed")
     flow._sweep_at = 0.0
-    flow.admissions(1)
+    flow.sweep()
     fails(flow, subscription, "http_410")
     assert row().disabled_at is not None
     assert row().failing_since > first.failing_since, "a new trouble"
