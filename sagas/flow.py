@@ -183,6 +183,11 @@ class Flow:
                 if closed and self._has_waiting(endpoint):
                     self._opened.add(endpoint)
 
+    def note_gone(self, subscription_ids: Collection[int]) -> None:
+        """The endpoints of these subscriptions have responded with 410."""
+        for subscription_id in subscription_ids:
+            self._monitor.note_gone(self.endpoint(subscription_id), subscription_id)
+
     def due_in(self) -> float:
         """After how many seconds parked deliveries may be admitted, or the park has to be read."""
         now = time.monotonic()

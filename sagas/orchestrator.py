@@ -40,7 +40,7 @@ class Orchestrator(Step):
     def __init__(self) -> None:
         self._flow = Flow()
         self._started = StartedSagas()
-        self._settler = Settler(self._flow.note_results)
+        self._settler = Settler(self._flow.note_results, self._flow.note_gone)
         self._poll_soon = Flag()
         self._deliveries = Hints(self._poll_soon)
         self._results = Hints(self._poll_soon)

@@ -11,9 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from events.routing import Router
 from jobs.lease import lease
 from jobs.models import Job
+from jobs.report import Report, report
+from sagas import settle
 from sagas.dispatch import dispatch
 from sagas.flow import Flow, SettledResult
 from sagas.models import PARKED, Saga
+from sagas.orchestrator import Orchestrator
 from subscriptions import health
 from subscriptions.cache import SubscriptionCache, versions
 from subscriptions.models import EndpointHealth, Subscription
@@ -154,6 +157,29 @@ def test_a_410_disables_the_endpoint_of_all_its_subscriptions_at_once(flow: Flow
     assert other.disabled_at == row().disabled_at
     assert other.updated_at == row().updated_at
     assert versions().subscriptions > before.subscriptions
+
+
+def test_a_410_is_recorded_before_its_result_is_settled(subscription: Subscription, monkeypatch: pytest.MonkeyPatch):
+    """A process that ends in between leaves the result to the next one."""
+
+    def dies(settled: object) -> None:
+        raise SystemExit
+
+    SagaFactory.create(subscription=subscription)
+    dispatch(100)
+    [job] = lease("worker", 100)
+    report("worker", [Report(job, "http_410", 410)])
+    with monkeypatch.context() as dying:
+        dying.setattr(settle, "_mark", dies)
+        with pytest.raises(SystemExit):
+            Orchestrator().run(100)
+    first = row()
+    assert (first.disabled_reason, first.stage) == ("gone", 100)
+    assert not Job.objects.filter(settled_at__isnull=False).exists()
+
+    Orchestrator().run(100)
+    assert Job.objects.filter(settled_at__isnull=False).exists()
+    assert (row().disabled_at, row().failing_since) == (first.disabled_at, first.failing_since)
 
 
 def test_a_late_success_does_not_enable_it(flow: Flow, subscription: Subscription):
