@@ -289,18 +289,8 @@ class Protocol:
                     )
                     yield "completes the saga by a hint", _saga(state, job.saga, done), idle
             return
-        if me.place not in (
-            "view",
-            "follow",
-            "complete",
-            "retry",
-            "letter",
-            "bury",
-            "late letter",
-            "again",
-            "gone",
-            "mark",
-        ):
+        ending = ("complete", "retry", "letter", "bury", "late letter")
+        if me.place not in ("view", "follow", *ending, "again", "gone", "mark"):
             return
         number = me.knows[0]
         job = state.jobs[number]
