@@ -62,6 +62,8 @@ class Period:
     duplicates: int
     memory_mb: float
     log_kb_per_second: float
+    # Of the hub and its database. Other programs on the machine change it less than they change latencies.
+    cpu_ms_per_event: float
 
 
 def run(context: Context) -> Result:
@@ -123,9 +125,11 @@ class Bench:
         """Publishes to the healthy endpoints for some seconds, and waits for all of these events."""
         self.healthy.take()
         started, logged = time.monotonic(), loops.log_bytes()
+        usage = machine.CpuUsage(loops.pids() | {"database": [self.context.server.pid]})
         published = self._publish(types)
         with suppress(load.Stalled):  # counted as lost
             load.wait_until(lambda: self.healthy.counts().received, len(published), loops.check_alive, ARRIVAL_SECONDS)
+        cpu = sum(usage.used().values())
         arrivals = self.healthy.take()
         at = {arrival.message_id: arrival.at for arrival in reversed(arrivals)}
         counted_from = min(due for _, due, _ in published) + WARM_UP_SECONDS
@@ -140,6 +144,7 @@ class Bench:
             duplicates(arrivals),
             machine.tree_memory_mb(loops.pids()["hub"][0]),
             (loops.log_bytes() - logged) / seconds / 1000,
+            cpu * 1000 / len(published),
         )
         self._report(period)
         return period
@@ -157,7 +162,8 @@ class Bench:
         self._result.add(
             f"{period.name}: ms to the endpoint",
             f"p50 {period.p50 * 1000:.0f}, p95 {period.p95 * 1000:.0f}, slowest {period.slowest * 1000:.0f}, "
-            f"hub {period.memory_mb:.0f} MB, log {period.log_kb_per_second:.1f} kB/s",
+            f"hub {period.memory_mb:.0f} MB, log {period.log_kb_per_second:.1f} kB/s, "
+            f"CPU {period.cpu_ms_per_event:.1f} ms per event",
         )
         print(self._result.lines[-1].name, self._result.lines[-1].value, file=sys.stderr, flush=True)
         self._result.data.setdefault("periods", []).append(asdict(period))
