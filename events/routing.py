@@ -21,7 +21,8 @@ from webhookhub.db.compiled import CompiledSelect, Limit
 from webhookhub.db.exists import Condition
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, enabled, log
-from webhookhub.runner.hints import Flag, Held, Hints, batch_beside
+from webhookhub.runner.hints import Flag, Held, Hints
+from webhookhub.runner.portions import Portion
 from webhookhub.runner.step import Step
 
 from . import labels
@@ -70,7 +71,8 @@ class Router:
         The transaction locks the inbox rows against other routers. After a rollback, the next run creates the same
         sagas under the same keys.
         """
-        self.remove_routed(batch_size)
+        while self.routed:
+            self.remove_routed(batch_size)
         taken, created, matched = in_transaction(lambda: self._route(batch_size))
         _log_routed(created)
         _log_unmatched({row.event_id for row in taken} - matched)
@@ -91,12 +93,13 @@ class Router:
         _log_routed(created)
         return len(taken), [row.event_id for row in waiting[len(taken) :]]
 
-    def remove_routed(self, batch_size: int) -> None:
-        """Remove routed events from the inbox, and count them."""
-        while ids := self.routed.first(batch_size):
+    def remove_routed(self, batch_size: int) -> int:
+        """Remove routed events from the inbox, and count them; returns how many were handled."""
+        if ids := self.routed.first(batch_size):
             removed, matched = _remove(ids)
             self.routed.remove(ids)
             _log_unmatched(set(removed) - matched)
+        return len(ids)
 
     def _route(self, batch_size: int) -> tuple[Sequence[Waiting], Sequence[CreatedSaga], set[int]]:
         waiting = [Waiting(*row) for row in _waiting(limit=Limit(batch_size))]
@@ -173,21 +176,45 @@ class RouterStep(Step):
         self._router = Router()
         self._poll_soon = Flag()
         self._events = Hints(self._poll_soon)
+        self._removed, self._hinted, self._polled = (Portion(self._events) for _ in range(3))
 
     def run(self, batch_size: int, *, poll: bool = True) -> int:
-        if ids := self._events.take(batch_size):
-            _, left = self._router.route_hinted(ids, batch_size)
-            if left:
-                self._events.add(left)
-        if self._poll_soon.take() or poll:
-            limit = batch_beside(ids, batch_size)
-            found = self._router.route(limit)
-            if found >= limit:
-                self._poll_soon.set()
-            return found
-        if self._router.routed.due(batch_size):
-            self._router.remove_routed(batch_size)
-        return 0
+        self.run_few(batch_size)
+        if self._events:
+            self._hinted.run(batch_size, lambda limit: self._route_hinted(self._events.take_bulk(limit), batch_size))
+            self.between()
+        poll = self._poll_soon.take() or poll
+        if poll or self._router.routed.due(batch_size):
+            self._remove_routed(batch_size)
+        return self._poll(batch_size) if poll else 0
+
+    def has_few(self) -> bool:
+        return self._events.has_few
+
+    def run_few(self, batch_size: int) -> None:
+        self._route_hinted(self._events.take_few(batch_size), batch_size)
+
+    def _route_hinted(self, ids: Sequence[int], batch_size: int) -> int:
+        if not ids:
+            return 0
+        routed, left = self._router.route_hinted(ids, batch_size)
+        if left:
+            self._events.add(left)
+        return routed
+
+    def _poll(self, batch_size: int) -> int:
+        limit = self._polled.limit(batch_size)
+        found = self._polled.run(batch_size, self._router.route)
+        if found >= limit:
+            self._poll_soon.set()
+        self.between()
+        return found
+
+    def _remove_routed(self, batch_size: int) -> None:
+        left = len(self._router.routed)  # not those that are routed in between
+        while left > 0:
+            left -= self._removed.run(batch_size, self._router.remove_routed)
+            self.between()
 
     def conditions(self) -> Sequence[Condition]:
         return [WAITING]
@@ -206,7 +233,7 @@ class RouterStep(Step):
         return self._router.routed.idle_for()
 
     def finish(self, batch_size: int) -> None:
-        self._router.remove_routed(batch_size)
+        self._remove_routed(batch_size)
 
 
 _events = CompiledSelect(

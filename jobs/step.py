@@ -37,6 +37,13 @@ class WorkerStep(Step):
         self._worker.turn(batch_size, poll=poll, wait=False)
         return self._worker.found
 
+    def has_few(self) -> bool:
+        return self._worker.has_few()
+
+    def run_few(self, batch_size: int) -> None:
+        self._worker.lease_few(batch_size)
+        self._worker.collect(0.0)
+
     def conditions(self) -> list[Condition]:
         return [Condition(Job, "status = %s AND lease_until <= {now}", PENDING)]
 

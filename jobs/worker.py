@@ -18,6 +18,7 @@ from webhookhub.egress import error_codes
 from webhookhub.egress.engine import Engine
 from webhookhub.egress.messages import Response
 from webhookhub.runner.hints import Flag, Hints
+from webhookhub.runner.portions import Portion
 
 from . import request
 from .lease import LeasedJob, lease, lease_hinted, release
@@ -29,6 +30,8 @@ REPORT_DELAY_SECONDS = 0.02
 COLLECT_SECONDS = 0.02
 # The longest time a turn waits for the network.
 POLL_SECONDS = 0.05
+# The share of the slots that bulk leaves to jobs that come one by one, while there are any.
+RESERVED_SHARE = 0.2
 # How long a job may wait in the worker for a free slot of its host.
 MAX_QUEUED_SECONDS = 1.0
 
@@ -52,6 +55,7 @@ class Worker:
         self._oldest_report = 0.0
         self._poll_soon = Flag()
         self._hints = Hints(self._poll_soon)
+        self._portion = Portion(self._hints)
         self._collect_until = 0.0
         # How many jobs the query of the last turn has found.
         self.found = 0
@@ -91,7 +95,26 @@ class Worker:
         free = self._free
         if free <= 0 or not (self._hints or self._poll_soon):
             return math.inf
+        if self._hints.has_few:
+            return 0.0
+        free -= self._reserved
+        if free <= 0:
+            return math.inf
         return max(0.0, self._collect_until - time.monotonic()) if self._collects_slots(free) else 0.0
+
+    def has_few(self) -> bool:
+        return self._hints.has_few and self._free > 0
+
+    def lease_few(self, batch_size: int) -> int:
+        """Lease and send jobs that came one by one; returns how many."""
+        ids = self._hints.take_few(min(batch_size, self._free))
+        jobs = lease_hinted(self.worker_id, ids) if ids else []
+        self._send_all(jobs)
+        return len(jobs)
+
+    @property
+    def _reserved(self) -> int:
+        return int(RESERVED_SHARE * self._engine.concurrency) if self._portion.is_short else 0
 
     def drain(self, batch_size: int) -> int:
         """Finish the leased jobs without leasing new ones; jobs that cannot be sent soon are released."""
@@ -124,26 +147,34 @@ class Worker:
     def _lease(self, batch_size: int, poll: bool) -> int:
         """Lease no more jobs than there are free slots: a job that waits in a worker wastes its lease."""
         self.found = 0
-        slots = self._free
+        count = self.lease_few(batch_size)
+        slots = self._free - self._reserved
         if slots <= 0:
             if poll:
                 self._poll_soon.set()
-            return 0
-        if not poll and self._collects_slots(slots):
-            return 0
-        free = min(batch_size, slots)
-        self._clock.measure_if_due()
+            return count
+        if (not poll and self._collects_slots(slots)) or not (poll or self._poll_soon or self._hints):
+            return count
         started = time.monotonic()
-        # Polling takes the longest waiting jobs: before hinted ones.
-        jobs = self._poll(free) if poll or self._poll_soon else []
-        if len(jobs) < free and (hinted := self._hints.take(free - len(jobs))):
-            jobs += lease_hinted(self.worker_id, hinted)
+        count += self._portion.run(min(batch_size, slots), lambda limit: self._lease_bulk(limit, poll))
         # At most half of the time is spent on leasing, however many slots become free one by one.
         self._collect_until = max(2 * time.monotonic() - started, started + COLLECT_SECONDS)
-        now = int(self._clock.now().timestamp())
-        for job in jobs:
-            self._send(job, now)
+        return count
+
+    def _lease_bulk(self, limit: int, poll: bool) -> int:
+        # Polling takes the longest waiting jobs: before hinted ones.
+        jobs = self._poll(limit) if poll or self._poll_soon else []
+        if len(jobs) < limit and (hinted := self._hints.take_bulk(limit - len(jobs))):
+            jobs += lease_hinted(self.worker_id, hinted)
+        self._send_all(jobs)
         return len(jobs)
+
+    def _send_all(self, jobs: Sequence[LeasedJob]) -> None:
+        if jobs:
+            self._clock.measure_if_due()
+            now = int(self._clock.now().timestamp())
+            for job in jobs:
+                self._send(job, now)
 
     def _collects_slots(self, free: int) -> bool:
         """Whether to wait until more slots are free: a lease costs about the same for one job as for twenty."""

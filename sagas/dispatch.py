@@ -39,10 +39,18 @@ class DueSaga:
     attempt_count: int
 
 
-def dispatch(batch_size: int, statuses: Collection[str] = WAITING, flow: Flow | None = None) -> int:
-    """Dispatch one batch of each of these waiting statuses; returns how many due sagas were read."""
+def dispatch(
+    batch_size: int,
+    statuses: Collection[str] = WAITING,
+    flow: Flow | None = None,
+    started: Collection[int] = frozenset(),
+) -> int:
+    """Dispatch one batch of each of these waiting statuses; returns how many due sagas were read.
+
+    Not those that this process has `started` and will set InProgress, nor those that it has queued.
+    """
     flow = flow or Flow(unlimited=True)
-    return sum(_dispatch(status, batch_size, flow) for status in statuses)
+    return sum(_dispatch(status, batch_size, flow, started) for status in statuses)
 
 
 class StartedSagas:
@@ -58,6 +66,10 @@ class StartedSagas:
     def __len__(self) -> int:
         return len(self._sagas)
 
+    @property
+    def ids(self) -> Collection[int]:
+        return self._jobs.keys()
+
     def add(self, jobs: Mapping[int, int]) -> None:
         """`jobs` are the jobs of the sagas (saga id → job id)."""
         self._sagas.add(list(jobs))
@@ -70,7 +82,8 @@ class StartedSagas:
         return self._sagas.idle_for()
 
     def follow(self, batch_size: int) -> None:
-        while ids := self._sagas.first(batch_size):
+        """Sets the first of them InProgress."""
+        if ids := self._sagas.first(batch_size):
             follow({pk: self._jobs[pk] for pk in ids}, PENDING, 0)
             self._sagas.remove(ids)
             for pk in ids:
@@ -85,20 +98,46 @@ def dispatch_hinted(saga_ids: Sequence[int], flow: Flow | None = None, started: 
     flow = flow or Flow(unlimited=True)
     subscriptions = subscription_ids.of(saga_ids)
     go, wait = flow.split(list(subscriptions), subscriptions.__getitem__)
-    if go:
-        jobs = create_first_jobs(go)
-        if jobs is None:
-            return 0
-        flow.note_opened((subscriptions[saga_id], job_id) for saga_id, job_id in jobs.items())
-        if started is None:
-            follow(jobs, PENDING, 0)
-        else:
-            started.add(jobs)
-    return 0 if wait else len(saga_ids)
+    if go and not _start_first({saga_id: subscriptions[saga_id] for saga_id in go}, flow, started):
+        return 0
+    queued = flow.queue([(saga_id, subscriptions[saga_id]) for saga_id in wait])
+    return len(saga_ids) if len(queued) == len(wait) else 0
+
+
+def dispatch_queued(batch_size: int, flow: Flow, started: StartedSagas | None = None) -> int | None:
+    """Dispatch queued sagas whose endpoints may have further attempts; returns how many.
+
+    None if some have changed meanwhile: polling has to find out which.
+    """
+    queued = flow.dequeue(batch_size)
+    if queued and not _start_first({each.id: each.subscription_id for each in queued}, flow, started):
+        return None
+    return len(queued)
+
+
+def park_overdue(flow: Flow) -> None:
+    """Park queued sagas whose endpoints are slower than was expected."""
+    if overdue := [DueSaga(each.id, each.subscription_id, PENDING, 0) for each in flow.queues.overdue()]:
+        _park(overdue, PENDING)
+        flow.note_parked([saga.subscription_id for saga in overdue])
+
+
+def _start_first(subscriptions: Mapping[int, int], flow: Flow, started: StartedSagas | None) -> bool:
+    """Create the first jobs of these sagas (saga id → subscription id). False if not all of them could be created."""
+    jobs = create_first_jobs(list(subscriptions))
+    if jobs is None:
+        return False
+    flow.note_opened((subscriptions[saga_id], job_id) for saga_id, job_id in jobs.items())
+    if started is None:
+        follow(jobs, PENDING, 0)
+    else:
+        started.add(jobs)
+    return True
 
 
 def admit(batch_size: int, flow: Flow) -> int:
     """Dispatch one batch of parked sagas whose endpoints may have further attempts; returns how many."""
+    flow.sweep()
     admissions = flow.admissions(batch_size)
     limits = {pk: admission.limit for admission in admissions for pk in admission.subscription_ids}
     if not limits:
@@ -123,17 +162,23 @@ def _oldest(admission: Admission, parked: Mapping[int, Sequence[DueSaga]], flow:
     return sagas[: admission.limit]
 
 
-def _dispatch(status: str, batch_size: int, flow: Flow) -> int:
-    due = [DueSaga(*row) for row in _due(status=status, limit=Limit(batch_size))]
+def _dispatch(status: str, batch_size: int, flow: Flow, started: Collection[int]) -> int:
+    known = {*started, *flow.queues.ids} if status == PENDING else ()
+    rows = [DueSaga(*row) for row in _due(status=status, limit=Limit(batch_size + len(known)))]
+    due = [saga for saga in rows if saga.id not in known][:batch_size]
     if not due:
         return 0
     routable = flow.routable({saga.subscription_id for saga in due})
     go, wait = flow.split([saga for saga in due if saga.subscription_id in routable], attrgetter("subscription_id"))
     _start_attempts(go, status, flow)
+    if status == PENDING:
+        first = [(saga.id, saga.subscription_id) for saga in wait if not saga.attempt_count]
+        queued = flow.queue(first)
+        wait = [saga for saga in wait if saga.id not in queued]
     off = [saga for saga in due if saga.subscription_id not in routable]
-    flow.is_parking = bool(wait or off)
     _park([*wait, *off], status)
     flow.note_parked([saga.subscription_id for saga in wait])
+    flow.note_off({saga.subscription_id for saga in off})
     return len(due)
 
 

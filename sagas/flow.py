@@ -1,8 +1,9 @@
 """Flow control: which deliveries may have their next attempt now, and which wait in the park.
 
-One busy, silent or paused endpoint must not delay the others. A delivery beyond its endpoint's window is parked once
-and admitted when the window opens; while it waits, it costs nothing. Two orchestrators may together exceed a window by
-a batch; a rate limit holds across all of them.
+One busy, silent or paused endpoint must not delay the others. A delivery beyond its endpoint's window is queued in
+memory if its turn comes within a moment. Otherwise it is parked once and admitted when the window opens; while it
+waits, it costs nothing. Two orchestrators may together exceed a window by a batch; a rate limit holds across all of
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from webhookhub.conf import hub
 from webhookhub.logs import Log, log
 
 from .health import EndpointMonitor
-from .parking import subscriptions_with_parked
+from .parking import ParkedSubscriptions
+from .queues import Queued, Queues
 from .windows import Windows
 
 T = TypeVar("T")
@@ -61,15 +63,19 @@ class Flow:
         self._rate_limits: dict[str, int] = {}
         # When the next slot of a limited endpoint is free.
         self._slots_at: dict[str, float] = {}
+        self.queues = Queues()
+        self._park = ParkedSubscriptions()
         # The subscriptions with parked sagas, by their endpoint; without those that are switched off.
         self._parked: dict[str, set[int]] = {}
-        # Endpoints with parked sagas whose window may have opened.
+        # The subscriptions of the park as last compared with the table, and those of them that may get attempts.
+        self._read_park: set[int] = set()
+        self._routable: set[int] = set()
+        self._routable_version: int | None = None
+        # Endpoints with waiting deliveries whose window may have opened.
         self._opened: set[str] = set()
         self._sweep_at = 0.0
         # When a parked delivery may be a probe, or has a free slot.
         self._wake_at = 0.0
-        # Whether sagas of the last batch were parked: more may follow.
-        self.is_parking = False
         self._newly_parked: Counter[int] = Counter()
         self._log_at = time.monotonic() + LOG_SECONDS
 
@@ -81,14 +87,14 @@ class Flow:
 
     def routable(self, subscription_ids: Collection[int]) -> set[int]:
         """Those of these subscriptions that may get new attempts, as the database has them now."""
-        endpoints = endpoints_of(subscription_ids)
+        endpoints = endpoints_of(subscription_ids) if subscription_ids else {}
         self._endpoints.update(endpoints)
         return {pk for pk, endpoint in endpoints.items() if endpoint.is_routable}
 
     def split(self, rows: Sequence[T], subscription_of: Callable[[T], int]) -> tuple[list[T], list[T]]:
         """The first of these deliveries that may have an attempt now, and the others.
 
-        Where deliveries are parked, all others wait behind them.
+        Where deliveries wait, all others wait behind them.
         """
         if self._unlimited:
             return list(rows), []
@@ -98,7 +104,7 @@ class Flow:
         go: list[T] = []
         wait: list[T] = []
         for endpoint, waiting in by_endpoint.items():
-            count = 0 if endpoint in self._parked else self._take(endpoint, len(waiting))
+            count = 0 if self._has_waiting(endpoint) else self._take(endpoint, len(waiting))
             go += waiting[:count]
             wait += waiting[count:]
         return go, wait
@@ -114,8 +120,41 @@ class Flow:
         if by_endpoint:
             self._sweep_at = min(self._sweep_at, now + SWEEP_SECONDS)
 
+    def queue(self, deliveries: Sequence[tuple[int, int]]) -> set[int]:
+        """Queue first attempts (saga id, subscription id) whose turn comes soon; returns the ids of the queued ones."""
+        by_endpoint: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for delivery in deliveries:
+            by_endpoint[self.endpoint(delivery[1])].append(delivery)
+        queued: set[int] = set()
+        for endpoint, waiting in by_endpoint.items():
+            if endpoint not in self._parked and endpoint not in self._rate_limits:
+                count = self.queues.add(endpoint, waiting, self.windows.per_second(endpoint))
+                queued.update(pk for pk, _ in waiting[:count])
+                if count:
+                    self._opened.add(endpoint)
+        if queued:
+            self._sweep_at = min(self._sweep_at, time.monotonic() + SWEEP_SECONDS)
+        return queued
+
+    def dequeue(self, limit: int) -> list[Queued]:
+        """Remove and return queued deliveries that may go now."""
+        now = time.monotonic()
+        found: list[Queued] = []
+        for endpoint in self._most_idle(endpoint for endpoint in self._opened if endpoint in self.queues):
+            if len(found) < limit and self._may_admit(endpoint, now):
+                wanted = min(limit - len(found), self.queues.length(endpoint))
+                found += self.queues.take(endpoint, self._take(endpoint, wanted))
+            if endpoint not in self._parked and (endpoint not in self.queues or len(found) < limit):
+                self._opened.discard(endpoint)
+        return found
+
+    def note_off(self, subscription_ids: Collection[int]) -> None:
+        """Deliveries of these subscriptions, which get no attempts, were parked."""
+        self._park.add(subscription_ids)
+
     def note_parked(self, subscription_ids: Sequence[int]) -> None:
         """Deliveries of these subscriptions, which may get attempts, were parked."""
+        self._park.add(subscription_ids)
         for subscription_id in subscription_ids:
             self._parked.setdefault(self.endpoint(subscription_id), set()).add(subscription_id)
         self._newly_parked.update(subscription_ids)
@@ -124,7 +163,8 @@ class Flow:
 
     def note_finished(self, job_ids: Iterable[int]) -> None:
         """Attempts that may have a result, as hints name them."""
-        self._opened |= self.windows.note_finished(job_ids, time.monotonic()) & self._parked.keys()
+        finished = self.windows.note_finished(job_ids, time.monotonic())
+        self._opened |= {endpoint for endpoint in finished if self._has_waiting(endpoint)}
 
     def note_results(self, results: Sequence[SettledResult]) -> None:
         # Those that no hint has named: workers on other machines send none.
@@ -140,8 +180,13 @@ class Flow:
                 closed = error_code is None
                 message = Log.ENDPOINT_BREAKER_CLOSED if closed else Log.ENDPOINT_BREAKER_OPENED
                 log(message, subscription_id=subscription_id, error_code=error_code)
-                if closed and endpoint in self._parked:
+                if closed and self._has_waiting(endpoint):
                     self._opened.add(endpoint)
+
+    def note_gone(self, subscription_ids: Collection[int]) -> None:
+        """The endpoints of these subscriptions have responded with 410."""
+        for subscription_id in subscription_ids:
+            self._monitor.note_gone(self.endpoint(subscription_id), subscription_id)
 
     def due_in(self) -> float:
         """After how many seconds parked deliveries may be admitted, or the park has to be read."""
@@ -153,12 +198,10 @@ class Flow:
     def admissions(self, limit: int) -> list[Admission]:
         """What may be admitted now, at most `limit` deliveries. Rate limits count them as sent."""
         now = time.monotonic()
-        if now >= self._sweep_at:
-            self._sweep(now)
         if now >= self._wake_at:
-            self._opened = set(self._parked)
+            self._opened |= self._parked.keys()
         found = []
-        for endpoint in sorted(self._opened, key=lambda endpoint: (self.windows.at(endpoint).open, endpoint)):
+        for endpoint in self._most_idle(self._opened - self.queues.endpoints):
             if limit <= 0:
                 break
             self._opened.discard(endpoint)
@@ -171,10 +214,18 @@ class Flow:
     def note_admitted(self, admission: Admission, count: int) -> None:
         if count < admission.limit:
             self._parked.pop(admission.endpoint, None)  # the park of this endpoint is empty
+            self._park.discard(admission.subscription_ids)
+
+    def _has_waiting(self, endpoint: str) -> bool:
+        return endpoint in self._parked or endpoint in self.queues
+
+    def _most_idle(self, endpoints: Iterable[str]) -> list[str]:
+        """Those with the fewest open attempts first."""
+        return sorted(endpoints, key=lambda endpoint: (self.windows.at(endpoint).open, endpoint))
 
     def _may_admit(self, endpoint: str, now: float) -> bool:
         return (
-            endpoint in self._parked
+            self._has_waiting(endpoint)
             and self._slots_at.get(endpoint, 0.0) <= now
             and self.windows.has_use_for(endpoint, now)
         )
@@ -195,25 +246,35 @@ class Flow:
         probes = (at for endpoint in self._parked if (at := self.windows.probe_at(endpoint)) > now)
         return min([*slots, *probes], default=float("inf"))
 
+    def sweep(self) -> None:
+        """Read now and then what other processes have changed: subscriptions, open attempts, the park."""
+        now = time.monotonic()
+        if now >= self._sweep_at:
+            self._sweep(now)
+
     def _sweep(self, now: float) -> None:
-        """Read what other processes have changed: subscriptions, open attempts, the park."""
         version, health = versions()
         self._monitor.refresh(health)
         if version != self._version:
             self._endpoints.clear()
             self._rate_limits = rate_limits()
             self._slots_at = {url: at for url, at in self._slots_at.items() if url in self._rate_limits}
+            if self._version is not None:
+                self.queues.clear()  # of another endpoint, perhaps; polling finds them
             self._version = version
-        parked = subscriptions_with_parked()
+        self._park.refresh()
+        parked = self._park.ids
         if parked or self.windows.has_open:
             # A hint says when an attempt has ended; those whose hint was lost, or went elsewhere, are counted here.
             counts = self._by_endpoint(Job.objects.open_by_subscription())
             self.windows.set_open(counts, now - hub().lease.total_seconds())
+        if version != self._routable_version or parked != self._read_park:
+            self._routable, self._routable_version, self._read_park = self.routable(parked), version, set(parked)
         self._parked = {}
-        for subscription_id in self.routable(parked) if parked else ():
+        for subscription_id in self._routable:
             self._parked.setdefault(self.endpoint(subscription_id), set()).add(subscription_id)
-        self._opened = set(self._parked)
-        is_idle = not self._parked and not self.windows.has_open
+        self._opened = {*self._parked, *self.queues.endpoints}
+        is_idle = not self._opened and not self.windows.has_open
         self._sweep_at = now + (IDLE_SWEEP_SECONDS if is_idle else SWEEP_SECONDS)
         self._log_parked(now)
 

@@ -40,12 +40,24 @@ class EndpointMonitor:
             self._version = version
 
     def note_result(self, url: str, subscription_id: int, error_code: str | None, *, breaker_opened: bool) -> None:
-        if self._version is None:
-            self.refresh(versions().health)
+        self._load()
         if error_code is None:
             self._note_success(url, subscription_id)
         elif error_code not in OWN_TROUBLE:
             self._note_failure(url, subscription_id, error_code, breaker_opened)
+
+    def note_gone(self, url: str, subscription_id: int) -> None:
+        """May be repeated: the endpoint is disabled once."""
+        self._load()
+        known = self._known.get(url)
+        if known is None or known.disabled_at is None:
+            if health.disable_gone(url):
+                log(Log.ENDPOINT_DISABLED, subscription_id=subscription_id, reason=health.GONE)
+            self._reload(url)
+
+    def _load(self) -> None:
+        if self._version is None:
+            self.refresh(versions().health)
 
     def _note_success(self, url: str, subscription_id: int) -> None:
         self._failing_since.pop(url, None)
@@ -63,9 +75,7 @@ class EndpointMonitor:
         if known is not None and known.disabled_at is not None:
             return
         if error_code == GONE_CODE:
-            if health.disable_gone(url):
-                log(Log.ENDPOINT_DISABLED, subscription_id=subscription_id, reason=health.GONE)
-            self._reload(url)
+            self.note_gone(url, subscription_id)
         elif known is None or not known.is_failing:
             if breaker_opened or now - since >= _store_after():
                 if health.note_failing(url, since, error_code, now if breaker_opened else None):

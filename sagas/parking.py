@@ -7,14 +7,14 @@ from the index of the park.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
 from django.db.models.functions import Greatest
 
 from jobs.create import after_last_attempt
-from subscriptions.models import Subscription
 from webhookhub.db.clock import UtcNow
 from webhookhub.db.compiled import CompiledUpdate
 from webhookhub.db.execute import execute
@@ -23,16 +23,17 @@ from webhookhub.db.retry import one_statement
 from .models import PARKED, Saga
 from .transitions import PENDING_RETRY
 
-# The subscriptions whose oldest parked sagas one statement reads.
+# The subscriptions that one statement reads from the park.
 READ_AT_ONCE = 50
-TABLE, SUBSCRIPTIONS = Saga._meta.db_table, Subscription._meta.db_table
+# The look-ups of one call of ParkedSubscriptions.refresh(), about.
+MAX_LOOK_UPS = 2000
+TABLE = Saga._meta.db_table
 
-# One look-up in the index per subscription, however many sagas are parked. Servers read the whole index for a recursive
-# query that looks up the next subscription in each step, and often for SELECT DISTINCT.
-PARKED_SUBSCRIPTIONS = f"""
-SELECT id FROM {SUBSCRIPTIONS}
-WHERE (SELECT parked_subscription_id FROM {TABLE} WHERE parked_subscription_id = {SUBSCRIPTIONS}.id LIMIT 1) IS NOT NULL
-ORDER BY id
+NEXT = f"""
+SELECT * FROM (
+    SELECT parked_subscription_id FROM {TABLE}
+    WHERE parked_subscription_id > %s ORDER BY parked_subscription_id LIMIT 1
+) following
 """  # noqa: S608
 OLDEST = f"""
 SELECT * FROM (
@@ -80,11 +81,64 @@ _retries_to_due = CompiledUpdate(
 )
 
 
-def subscriptions_with_parked() -> list[int]:
-    """The ids of all subscriptions that have parked sagas."""
-    if not Saga.objects.filter(parked_subscription_id__gt=0).exists():
-        return []  # the usual case, without a look-up per subscription
-    return [pk for (pk,) in execute(PARKED_SUBSCRIPTIONS, []).rows]
+class ParkedSubscriptions:
+    """The subscriptions that have parked sagas, read from the index of the park.
+
+    Each look-up finds the next subscription after a known one: it confirms the one that is known to follow, or finds
+    another. Servers read the whole index for SELECT DISTINCT and for a recursive query. Where there are very many, a
+    call reads a part, and the next one continues.
+    """
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+        # Up to here they have been confirmed.
+        self._position = 0
+
+    def refresh(self) -> None:
+        left = MAX_LOOK_UPS
+        at_end = False
+        while left > 0 and not at_end:
+            known = sorted(self.ids)
+            first = bisect_right(known, self._position)
+            positions = [self._position, *known[first : first + READ_AT_ONCE - 1]]
+            found = set(_following(positions))
+            left -= len(positions)
+            if found <= self.ids:
+                # What was not found between two known ones has no parked sagas any more.
+                last = max(found, default=0)
+                at_end = last <= positions[-1]  # nothing follows the last position
+                self.ids = {pk for pk in self.ids if pk <= self._position or (pk > last and not at_end)} | found
+                self._position = 0 if at_end else last
+            else:
+                left -= self._explore(found - self.ids, left)
+
+    def _explore(self, new: set[int], limit: int) -> int:
+        """Add these subscriptions and the unknown ones that follow them; returns the number of look-ups."""
+        count = 0
+        while new and count < limit:
+            self.ids |= new
+            count += len(new)
+            new = set(_following(sorted(new))) - self.ids
+        return count
+
+    def add(self, subscription_ids: Collection[int]) -> None:
+        self.ids.update(subscription_ids)
+
+    def discard(self, subscription_ids: Collection[int]) -> None:
+        """These have no parked sagas any more."""
+        self.ids.difference_update(subscription_ids)
+
+
+def parked_subscriptions() -> list[int]:
+    """The ids of the first subscriptions that have parked sagas; all, if there are not very many."""
+    parked = ParkedSubscriptions()
+    parked.refresh()
+    return sorted(parked.ids)
+
+
+def _following(positions: Sequence[int]) -> list[int]:
+    """The first subscription with parked sagas after each of these, where there is one."""
+    return [pk for (pk,) in execute("UNION ALL".join([NEXT] * len(positions)), list(positions)).rows]
 
 
 def oldest_parked(limits: Mapping[int, int]) -> list[tuple[int, int, str, int]]:

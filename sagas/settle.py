@@ -15,6 +15,7 @@ from typing import NamedTuple
 from deadletters.create import NewDeadLetter, create_dead_letters
 from jobs.models import Job
 from jobs.states import FINISHED
+from subscriptions.health import GONE_CODE
 from webhookhub.conf import hub
 from webhookhub.db import clock
 from webhookhub.db.bulk import update_each
@@ -119,27 +120,34 @@ class Settled(NamedTuple):
 
 
 OnResults = Callable[[Sequence[SettledResult]], None]
+# Gets the ids of subscriptions whose endpoints have responded with 410.
+OnGone = Callable[[Collection[int]], None]
 
 
 class Settler:
     """Remembers how far it has read, so that results that cannot be applied yet do not block later ones."""
 
-    def __init__(self, on_results: OnResults = lambda results: None) -> None:
-        """`on_results` gets each result that was settled here, once."""
+    def __init__(
+        self, on_results: OnResults = lambda results: None, on_gone: OnGone = lambda subscription_ids: None
+    ) -> None:
+        """`on_results` gets each result that was settled here, once; if the process ends before, it gets none.
+
+        `on_gone` is called before a result is marked settled, and again if the process ends in between.
+        """
         self._on_results = on_results
+        self._on_gone = on_gone
         self._after = dict.fromkeys(FINISHED, 0)
         # Hinted results, which are settled together: each statement then serves many of them.
         self.hinted = Held()
 
     def settle_hinted(self, batch_size: int) -> int:
-        """Settle those of the hinted jobs that have finished; returns how many were settled."""
-        settled = 0
-        while ids := self.hinted.first(batch_size):
-            rows = _hinted_rows(ids=ids, statuses=FINISHED)
-            sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
-            jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
-            settled += self._apply(jobs, {saga.id: saga for saga in sagas})
-            self.hinted.remove(ids)
+        """Settle the first of the hinted jobs, if they have finished; returns how many were settled."""
+        ids = self.hinted.first(batch_size)
+        rows = _hinted_rows(ids=ids, statuses=FINISHED) if ids else []
+        sagas = [SagaRow(*row[JOB_COLUMNS:]) for row in rows]
+        jobs = [FinishedJob(*row[:JOB_COLUMNS]) for row in rows]
+        settled = self._apply(jobs, {saga.id: saga for saga in sagas})
+        self.hinted.remove(ids)
         return settled
 
     def settle(self, batch_size: int, statuses: Collection[str] = FINISHED) -> int:
@@ -156,7 +164,7 @@ class Settler:
         return settled or int(more)
 
     def _apply(self, jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None) -> int:
-        settled = _settle(jobs, sagas)
+        settled = _settle(jobs, sagas, self._on_gone)
         self._on_results(
             [
                 SettledResult(item.job.id, item.saga.subscription_id, item.job.error_code, item.job.duration_ms)
@@ -184,7 +192,11 @@ def _unsettled(status: str, after_id: int, limit: int) -> list[FinishedJob]:
     return [FinishedJob(*row) for row in _unsettled_rows(status=status, after_id=after_id, limit=Limit(limit))]
 
 
-def _settle(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None) -> Settled:
+def _settle(
+    jobs: Sequence[FinishedJob],
+    sagas: dict[int, SagaRow] | None = None,
+    on_gone: OnGone = lambda subscription_ids: None,
+) -> Settled:
     """Settle these jobs; `sagas` are their sagas, where they have been read with them."""
     if not jobs:
         return Settled(0, [])
@@ -207,6 +219,8 @@ def _settle(jobs: Sequence[FinishedJob], sagas: dict[int, SagaRow] | None = None
         # Read again: another orchestrator may have changed some of them.
         applied = _sagas(jobs)
     settled = {job.id: _attempt(job, applied[job.saga_id]) for job in jobs if applied[job.saga_id].has_applied(job)}
+    if gone := {settled[job.id].subscription_id for job in jobs if job.id in settled and job.error_code == GONE_CODE}:
+        on_gone(gone)
     marked = _mark(settled)
     decided = {item.job.id for item in settlements}
     # Decided by another process, which has not marked them.

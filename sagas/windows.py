@@ -20,6 +20,8 @@ SILENT_SECONDS = 5.0
 # An endpoint gets at least the window that keeps its connections busy for this time, however long attempts wait in the
 # hub: a busy hub would otherwise work in ever smaller batches.
 BUSY_SECONDS = 0.2
+# How much each result adds to the window of an endpoint that responds, until its connections are busy.
+QUICK_GROWTH = 3
 # The share of the newest response in the average.
 NEWEST = 0.2
 # The quickest time grows by this share in a second: an endpoint may become slower for good.
@@ -69,7 +71,7 @@ class Window:
         waited = seconds - self.quickest
         busy_size = self.busy_size(connections, largest)
         if waited <= SHORT_WAIT_SECONDS or self.size < busy_size:
-            self.size = min(self.size + 1, largest)
+            self.size = min(self.size + (QUICK_GROWTH if self.size < busy_size else 1), largest)
         elif waited >= LONG_WAIT_SECONDS and opened_at >= self.shrunk_at:
             # Once for all attempts that were open at the time.
             self.size, self.shrunk_at = max(SMALLEST, busy_size, self.size * 0.75), now
@@ -114,6 +116,15 @@ class Windows:
     def has_use_for(self, endpoint: str, now: float) -> bool:
         """Whether it is time to admit more: a quarter of the window is free, so that admissions come in batches."""
         return self.room(endpoint, now) >= max(1, int(self.at(endpoint).size) // 4)
+
+    def per_second(self, endpoint: str) -> float:
+        """How many attempts the endpoint takes in a second, as far as is known; 0 if it fails or does not respond."""
+        window = self.at(endpoint)
+        if window.pause:
+            return 0.0
+        if window.response_seconds == math.inf:
+            return float(self._connections)
+        return 0.0 if window.response_seconds >= SILENT_SECONDS else self._connections / window.response_seconds
 
     def probe_at(self, endpoint: str) -> float:
         """The time of the next probe; 0 while the breaker is closed."""

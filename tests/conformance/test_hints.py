@@ -213,7 +213,7 @@ def test_deferred_writes_are_done_when_a_batch_is_full(hub: Hub):
 @pytest.mark.parametrize("topic", ["deliveries", "results"])
 def test_due_retries_are_found_however_many_hints_arrive(hub: Hub, topic: str):
     managed = ManagedStep("orchestrator", lambda name: hub.orchestrator, usual(), 0.01)
-    managed.start(hub.orchestrator)
+    managed.start(hub.orchestrator, lambda: None)
     managed.run(BATCH)
     world.subscribe("retry")
     world.publish_some("a")

@@ -18,7 +18,7 @@ from jobs.report import report
 from sagas.dispatch import dispatch
 from sagas.models import Saga
 from sagas.orchestrator import pending_work
-from sagas.parking import oldest_parked, park, subscriptions_with_parked, unpark
+from sagas.parking import ParkedSubscriptions, oldest_parked, park, unpark
 from sagas.settle import Settler
 from subscriptions.models import Subscription
 from tests.conftest import empty_tables
@@ -224,12 +224,14 @@ def test_the_inbox_is_read_from_its_beginning():
 
 
 def test_the_subscriptions_with_parked_sagas_are_found_by_one_look_up_each():
-    found: list[int] = []
-    [plan] = plans(lambda: found.extend(subscriptions_with_parked()), lambda sql: "FROM subscriptions" in sql)
-    assert found == [1, 2, 3, 4, 5]
-    [parked] = [row for row in plan.rows if row["table"] == "webhook_delivery_sagas"]
-    assert (parked["key"], parked["type"]) == ("idx_saga_parked", "ref"), plan
-    assert plan.rows_read <= 20, plan
+    parked = ParkedSubscriptions()
+    parked.refresh()
+    [plan] = plans(parked.refresh, lambda sql: "parked_subscription_id > " in sql)
+    assert sorted(parked.ids) == [1, 2, 3, 4, 5]
+    stored = [row for row in plan.rows if row["table"] == "webhook_delivery_sagas"]
+    assert len(stored) == 6  # after 0 and after each of the five
+    assert {(row["key"], row["type"]) for row in stored} == {("idx_saga_parked", "range")}, plan
+    assert plan.rows_read <= 4 * len(stored), plan
 
 
 def test_the_oldest_parked_sagas_are_read_in_order():

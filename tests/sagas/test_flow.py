@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -14,14 +15,16 @@ from jobs.lease import lease
 from jobs.models import Job
 from jobs.report import Report, report
 from sagas import flow as flow_module
+from sagas import parking, queues
 from sagas.create import correlation_ids, subscription_ids
 from sagas.dispatch import admit, dispatch, dispatch_hinted
 from sagas.flow import Flow, SettledResult
 from sagas.models import Saga
 from sagas.orchestrator import Orchestrator
-from sagas.parking import READ_AT_ONCE, oldest_parked, park, subscriptions_with_parked, unpark
+from sagas.parking import READ_AT_ONCE, ParkedSubscriptions, oldest_parked, park, parked_subscriptions, unpark
 from sagas.settle import Settler
 from sagas.windows import SMALLEST
+from subscriptions import endpoints
 from subscriptions.endpoints import BURST, take_slots
 from subscriptions.models import EndpointRate, Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
@@ -31,6 +34,12 @@ from webhookhub.logs import Log
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 BATCH = 100
 URL = "https://127.0.0.1:8443/busy"
+
+
+@pytest.fixture(autouse=True)
+def everything_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not queued in memory: see test_queues.py."""
+    monkeypatch.setattr(queues, "MAX_QUEUED", 0)
 
 
 def subscribe(url: str = URL, **values: object) -> Any:
@@ -271,24 +280,45 @@ def test_the_orchestrator_counts_settled_failures(hub_settings):
     assert statuses() == {"Pending": 4, "PendingRetry": 2}
 
 
+class DatabaseClock:
+    """The database's clock as flow control reads it: it stands still while the test's process waits for its turn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.started = clock.now()
+        self._monotonic = time.monotonic()
+        monkeypatch.setattr(endpoints.clock, "now", lambda: self.now)
+        monkeypatch.setattr(flow_module.time, "monotonic", lambda: self._monotonic + self.seconds)
+
+    @property
+    def seconds(self) -> float:
+        return (self.now - self.started).total_seconds()
+
+
 @pytest.mark.parametrize("rate", [2, 40])
-def test_a_rate_limit_holds_across_orchestrators(rate: int):
+def test_a_rate_limit_holds_across_orchestrators(rate: int, monkeypatch: pytest.MonkeyPatch):
     subscription = subscribe(rate_limit=rate)
     subscribe(rate_limit=10 * rate, event_type="order.paid")  # the lowest limit of the endpoint's subscriptions holds
-    waiting(subscription, 60)
+    waiting(subscription, 2 * rate + 60)
+    database = DatabaseClock(monkeypatch)
     flows = [Flow(), Flow()]
     for flow in flows:
-        flow.windows.at(URL).size = 100
-        admit(BATCH, flow)
-    started = time.monotonic()
-    while (seconds := time.monotonic() - started) < 1.0:
+        flow.windows.at(URL).size = 1000
+        flow.sweep()
+    sent_at: list[float] = []
+    while len(sent_at) < 60:
         for flow in flows:
             dispatch(BATCH, flow=flow)
             if not flow.due_in():
                 admit(BATCH, flow)
-    burst = max(1, round(rate * BURST.total_seconds()))
-    # A pause of this process longer than the burst loses slots.
-    assert rate * 0.5 <= len(attempted()) <= rate * seconds + 1 + burst
+            sent_at += [database.seconds] * (Job.objects.count() - len(sent_at))
+        wait = min(flow.due_in() for flow in flows)
+        assert 0 < wait <= 1 / rate + 0.001
+        database.now += timedelta(microseconds=math.ceil(wait * 1e6))
+    # The first ones go at once, as if the endpoint had been idle for the burst.
+    burst = 1 + int(rate * BURST.total_seconds())
+    assert sent_at[:burst] == [0.0] * burst
+    steady = sent_at[burst - 1 :]
+    assert (len(steady) - 1) / (steady[-1] - steady[0]) == pytest.approx(rate, rel=0.02)
 
 
 def test_a_slot_is_reserved_by_one_process(monkeypatch: pytest.MonkeyPatch):
@@ -322,7 +352,7 @@ def test_only_due_deliveries_are_parked_and_only_parked_ones_are_made_due():
     assert Saga.objects.get(id=saga_id).next_attempt_at == later
 
 
-def test_all_subscriptions_with_parked_deliveries_are_found():
+def test_all_parked_subscriptions_deliveries_are_found():
     wanted: list[int] = []
     for number in range(2 * READ_AT_ONCE + 3):
         subscription = subscribe(f"https://127.0.0.1:8443/{number}", active=False)
@@ -330,11 +360,39 @@ def test_all_subscriptions_with_parked_deliveries_are_found():
         waiting(subscription, 2 if number % 100 == 0 else 1)
     while dispatch(2000):
         pass
-    assert subscriptions_with_parked() == wanted
+    assert parked_subscriptions() == wanted
+    known = ParkedSubscriptions()
+    known.refresh()
+    Saga.objects.filter(subscription_id__in=[wanted[0], wanted[70], wanted[-1]]).update(next_attempt_at=clock.now())
+    known.refresh()
+    assert sorted(known.ids) == [*wanted[1:70], *wanted[71:-1]]
+    assert park(list(Saga.objects.values_list("id", flat=True)), "Pending") == 4
+    known.refresh()
+    assert sorted(known.ids) == wanted
     limits = dict.fromkeys(wanted, 1)
     rows = oldest_parked(limits)
     assert sorted(subscription_id for _, subscription_id, *_ in rows) == wanted
     assert _first_of_each(rows)
+
+
+def test_very_many_subscriptions_with_parked_deliveries_are_found_in_parts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(parking, "READ_AT_ONCE", 3)
+    monkeypatch.setattr(parking, "MAX_LOOK_UPS", 5)
+    wanted = [subscribe(f"https://127.0.0.1:8443/{number}", active=False).id for number in range(20)]
+    for subscription in Subscription.objects.all():
+        waiting(subscription, 1)
+    while dispatch(BATCH):
+        pass
+    known = ParkedSubscriptions()
+    known.refresh()
+    assert 3 <= len(known.ids) <= 6
+    for _ in range(12):
+        known.refresh()
+    assert sorted(known.ids) == wanted
+    Saga.objects.filter(subscription_id__in=wanted[3:]).update(next_attempt_at=clock.now())
+    for _ in range(12):
+        known.refresh()
+    assert sorted(known.ids) == wanted[:3]
 
 
 def _first_of_each(rows: Sequence[tuple[int, int, str, int]]) -> bool:

@@ -11,9 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from events.routing import Router
 from jobs.lease import lease
 from jobs.models import Job
+from jobs.report import Report, report
+from sagas import settle
 from sagas.dispatch import dispatch
 from sagas.flow import Flow, SettledResult
 from sagas.models import PARKED, Saga
+from sagas.orchestrator import Orchestrator
 from subscriptions import health
 from subscriptions.cache import SubscriptionCache, versions
 from subscriptions.models import EndpointHealth, Subscription
@@ -93,7 +96,7 @@ def test_a_breaker_that_opens_later_is_stored_too(subscription: Subscription, hu
 
 def test_a_success_ends_a_trouble_that_another_process_has_stored(flow: Flow, subscription: Subscription):
     begin(subscription, timedelta(hours=1))
-    flow.admissions(1)  # a sweep
+    flow.sweep()  # a sweep
     succeeds(flow, subscription)
     assert row().recovered_at is not None
     assert row().disabled_at is None
@@ -156,6 +159,29 @@ def test_a_410_disables_the_endpoint_of_all_its_subscriptions_at_once(flow: Flow
     assert versions().subscriptions > before.subscriptions
 
 
+def test_a_410_is_recorded_before_its_result_is_settled(subscription: Subscription, monkeypatch: pytest.MonkeyPatch):
+    """A process that ends in between leaves the result to the next one."""
+
+    def dies(settled: object) -> None:
+        raise SystemExit
+
+    SagaFactory.create(subscription=subscription)
+    dispatch(100)
+    [job] = lease("worker", 100)
+    report("worker", [Report(job, "http_410", 410)])
+    with monkeypatch.context() as dying:
+        dying.setattr(settle, "_mark", dies)
+        with pytest.raises(SystemExit):
+            Orchestrator().run(100)
+    first = row()
+    assert (first.disabled_reason, first.stage) == ("gone", 100)
+    assert not Job.objects.filter(settled_at__isnull=False).exists()
+
+    Orchestrator().run(100)
+    assert Job.objects.filter(settled_at__isnull=False).exists()
+    assert (row().disabled_at, row().failing_since) == (first.disabled_at, first.failing_since)
+
+
 def test_a_late_success_does_not_enable_it(flow: Flow, subscription: Subscription):
     fails(flow, subscription, "http_410")
     succeeds(flow, subscription)
@@ -197,6 +223,7 @@ def test_an_operator_enables_it_for_all_subscriptions(flow: Flow, subscription: 
     assert Subscription.objects.routable().count() == 2
     assert (row().recovered_by, row().stage, row().disabled_reason) == ("operator", 0, "")
     flow._sweep_at = 0.0
+    flow.sweep()
     assert flow.admissions(10), "its parked delivery may go"
     waiting.refresh_from_db()
 
@@ -206,7 +233,7 @@ def test_another_410_disables_it_again(flow: Flow, subscription: Subscription):
     first = row()
     health.enable(subscription, reason="fixed")
     flow._sweep_at = 0.0
-    flow.admissions(1)
+    flow.sweep()
     fails(flow, subscription, "http_410")
     assert row().disabled_at is not None
     assert row().failing_since > first.failing_since, "a new trouble"

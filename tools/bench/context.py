@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import certifi
 
+from tools.bench import names
 from tools.bench.database import Embedded, ExistingServer, Server
 from tools.bench.endpoint import Endpoint, run_endpoint
 from tools.bench.producer import Producer, run_producer
@@ -182,7 +183,7 @@ class Context(Budget):
     def __enter__(self) -> Context:
         self.folder = Path(tempfile.mkdtemp(prefix="webhookhub-bench-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
-        authority, self._certificate = certificates.write(self.folder)
+        authority, self._certificate = certificates.write(self.folder, ("localhost", "127.0.0.1", f"*.{names.DOMAIN}"))
         # Includes the public authorities, as most installations do: they cost time and memory, too.
         self.authorities = self.folder / "authorities.pem"
         self.authorities.write_bytes(Path(certifi.where()).read_bytes() + b"\n" + authority.read_bytes())

@@ -5,6 +5,7 @@ Needs `requests` and nothing else of the hub: no settings, no database.
 
 from .cells import Cells
 from .client import Client, raise_for_failures
+from .deliveries import Deliveries, DeliveryRequest
 from .errors import (
     Conflict,
     FieldError,
@@ -23,6 +24,8 @@ __all__ = [
     "Cells",
     "Client",
     "Conflict",
+    "Deliveries",
+    "DeliveryRequest",
     "Event",
     "Failed",
     "FieldError",

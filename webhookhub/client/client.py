@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from . import errors
+from .deliveries import Deliveries
 from .errors import HubError
 from .events import Encoded, Event, Failed, Published, Result, batch_body, batches, encode
 from .retry import Deadline
@@ -20,6 +21,8 @@ FATAL = (errors.Unauthorized, errors.Forbidden)
 class Client:
     """`url` is the hub's address, `key` an API key with the scope events:write.
 
+    `deliveries` makes requests for deliveries: send now, abandon, send again.
+
     `timeout` bounds one request, `deadline` a call of `publish` or a batch of `publish_many` with all retries. `verify`
     is False or the path of a CA bundle, as in `requests`. Use one client per thread.
     """
@@ -31,6 +34,7 @@ class Client:
             raise ValueError("timeout and deadline must be above 0 seconds")
         self._deadline = deadline
         self._transport = Transport(url, key, timeout, verify)
+        self.deliveries = Deliveries(self._transport, deadline)
 
     def publish(
         self,

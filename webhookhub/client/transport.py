@@ -52,7 +52,9 @@ class Transport:
     def post(self, path: str, body: bytes, deadline: Deadline) -> dict[str, Any]:
         return self.send("POST", path, body, deadline)
 
-    def send(self, method: str, path: str, body: bytes, deadline: Deadline) -> dict[str, Any]:
+    def send(
+        self, method: str, path: str, body: bytes, deadline: Deadline, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """The JSON document of a successful response; raises a HubError otherwise."""
         while True:
             retry_after = None
@@ -61,7 +63,7 @@ class Transport:
                     method,
                     self._url + path,
                     data=body,
-                    headers={"Content-Type": "application/json"},
+                    headers={"Content-Type": "application/json", **(headers or {})},
                     auth=self._auth,
                     timeout=max(0.05, min(self._timeout, deadline.left)),
                     verify=self._verify,

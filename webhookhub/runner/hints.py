@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -9,10 +10,7 @@ from collections.abc import Sequence
 MAX_HINTS = 1000
 MAX_ID = 2**63 - 1
 # Notifications with more ids than this are bulk: ids that come one by one overtake them.
-FEW = 100
-# How many further rows a turn handles while ids that came one by one are waiting: short turns, so that the next ones
-# need not wait long.
-SHARED_BATCH = 100
+FEW = 20
 
 
 class Flag:
@@ -34,7 +32,7 @@ class Flag:
 
 
 class Hints:
-    """Distinct ids, each in the order of its arrival, those of bulk notifications last.
+    """Distinct ids, each in the order of its arrival. Those that come one by one are kept apart from bulk.
 
     When there are too many, they are dropped and the step polls instead.
     """
@@ -43,12 +41,21 @@ class Hints:
         self._few: dict[int, None] = {}
         self._bulk: dict[int, None] = {}
         self._poll_soon = poll_soon
+        # When ids last came one by one.
+        self.few_at = -math.inf
 
     def __len__(self) -> int:
         return len(self._few) + len(self._bulk)
 
+    @property
+    def has_few(self) -> bool:
+        return bool(self._few)
+
     def add(self, ids: Sequence[int]) -> None:
-        queue = self._few if len(ids) <= FEW else self._bulk
+        is_few = 0 < len(ids) <= FEW
+        if is_few:
+            self.few_at = time.monotonic()
+        queue = self._few if is_few else self._bulk
         if not ids or len(queue) + len(ids) > MAX_HINTS:
             if ids:
                 queue.clear()
@@ -57,11 +64,17 @@ class Hints:
         # Any local user can send a hint: only its numbers are used, and every write keeps its guards.
         queue.update({pk: None for pk in ids if type(pk) is int and 0 < pk <= MAX_ID})
 
+    def take_few(self, limit: int) -> list[int]:
+        """Removes and returns the first ids that came one by one, `limit` at most."""
+        return _take(self._few, limit)
+
+    def take_bulk(self, limit: int) -> list[int]:
+        return _take(self._bulk, limit)
+
     def take(self, limit: int) -> list[int]:
-        """Removes and returns the first ids, `limit` at most."""
+        """Removes and returns the first ids of both kinds, `limit` at most."""
         taken = _take(self._few, limit)
-        more = _take(self._bulk, min(limit, SHARED_BATCH) - len(taken) if taken else limit)
-        return list(dict.fromkeys([*taken, *more]))
+        return list(dict.fromkeys([*taken, *_take(self._bulk, limit - len(taken))]))
 
 
 def _take(queue: dict[int, None], limit: int) -> list[int]:
@@ -69,11 +82,6 @@ def _take(queue: dict[int, None], limit: int) -> list[int]:
     for pk in taken:
         del queue[pk]
     return taken
-
-
-def batch_beside(hinted: Sequence[int], batch_size: int) -> int:
-    """How many rows to poll for in a turn that has handled these ids."""
-    return min(batch_size, SHARED_BATCH) if 0 < len(hinted) <= SHARED_BATCH else batch_size
 
 
 class Held:

@@ -35,8 +35,8 @@ T = TypeVar("T")
 LATE_SECONDS = 5.0
 # How often unfinished work is attended to while the database is lost.
 ATTEND_SECONDS = 0.1
-# After a step that has taken so long, notifications are received at once.
-LONG_STEP_SECONDS = 0.01
+# After a step, or a portion of its work, that has taken so long, notifications are received at once.
+LONG_STEP_SECONDS = 0.005
 
 
 class Loop:
@@ -48,6 +48,8 @@ class Loop:
         self._isolated = isolated
         # The kind of the step that runs now, for an error message.
         self.kind = steps[0].kind
+        # When notifications were received last.
+        self._received_at = 0.0
 
     def run(self, *, once: bool = False) -> None:
         with StopSignals(hub().drain.total_seconds() + LATE_SECONDS) as stop:
@@ -112,13 +114,28 @@ class Loop:
                 self._attend(managed, now)
             elif managed.is_due(now):
                 self._run(managed)
-                self._receive_after(now)
+                self._run_few()
 
-    def _receive_after(self, started_at: float) -> None:
-        """The queues of notifications are short: after a long step, they are emptied before the next one."""
-        if time.monotonic() - started_at > LONG_STEP_SECONDS:
-            for managed in self._steps:
-                managed.receive()
+    def _run_few(self) -> None:
+        """After a long piece of work, handles rows that came one by one, so that they need not wait for the rest.
+
+        The queues of notifications are short, too: they would be full at the end of the turn.
+        """
+        now = time.monotonic()
+        if now - self._received_at <= LONG_STEP_SECONDS:
+            return
+        self._received_at = now
+        for managed in self._steps:
+            managed.receive()
+        for managed in self._steps:
+            if managed.has_few and managed.may_run(now):
+                self._guarded(managed, partial(managed.run_few, self._batch_size))
+
+    def _between(self, interrupted: ManagedStep) -> None:
+        kind = self.kind
+        self._run_few()
+        self.kind = kind
+        interrupted.database.use()
 
     def _run(self, managed: ManagedStep) -> bool:
         """Creates the step if necessary, and does one batch. Returns whether this was possible."""
@@ -126,7 +143,7 @@ class Loop:
 
     def _run_step(self, managed: ManagedStep) -> int:
         if managed.step is None:
-            managed.start(self._prepare(managed))
+            managed.start(self._prepare(managed), partial(self._between, managed))
             log(Log.PROCESS_STARTED, process=managed.registration.name, batch_size=self._batch_size)
         self._heartbeat(managed.database)
         return managed.run(self._batch_size)
@@ -182,6 +199,7 @@ class Loop:
                 owners[number].attend_after(0.0)
             elif number in notified:
                 notified[number].receive()
+        self._received_at = time.monotonic()
 
     def _register(self, waiting: select.poll, managed: ManagedStep, step: Step, owners: dict[int, ManagedStep]) -> None:
         readable, writable = step.files()

@@ -61,6 +61,14 @@ class ManagedStep:
             self.hint(topic, ids)
 
     @property
+    def has_few(self) -> bool:
+        return self.step is not None and self.step.has_few()
+
+    def run_few(self, batch_size: int) -> None:
+        assert self.step is not None
+        self.step.run_few(batch_size)
+
+    @property
     def is_hinted(self) -> bool:
         return self._hints_at < math.inf
 
@@ -68,7 +76,8 @@ class ManagedStep:
     def pending(self) -> str:
         return self.step.pending() if self.step is not None else ""
 
-    def start(self, step: Step) -> None:
+    def start(self, step: Step, between: Callable[[], None]) -> None:
+        step.between = between  # type: ignore[method-assign]
         self.step = step
         self._started_at = time.monotonic()
 

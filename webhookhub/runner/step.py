@@ -22,6 +22,19 @@ class Step:
         """
         raise NotImplementedError
 
+    def between(self) -> None:
+        """Called by a step between two portions of bulk work: all steps handle the rows that came one by one.
+
+        Set by the loop. No transaction is open.
+        """
+
+    def has_few(self) -> bool:
+        """Whether rows were hinted that came one by one."""
+        return False
+
+    def run_few(self, batch_size: int) -> None:
+        """Handles the hinted rows that came one by one, and nothing else."""
+
     def hint(self, topic: str, ids: Sequence[int]) -> None:
         """Rows that may be ready for this step: hints, which may be stale, wrong or missing. Empty: look for work."""
 

@@ -14,7 +14,7 @@ from itertools import chain
 from jobs.models import Job
 from jobs.states import ACTIVE
 from sagas.models import Saga
-from sagas.parking import oldest_parked, subscriptions_with_parked
+from sagas.parking import oldest_parked, parked_subscriptions
 from subscriptions.models import EndpointHealth, Subscription
 
 from . import queries
@@ -77,7 +77,7 @@ def worst(now: datetime) -> list[EndpointStats]:
     First those whose oldest delivery has waited longest, then those with the most failed attempts in the last hour,
     then those that fail or are disabled.
     """
-    waiting = subscriptions_with_parked()[:MAX_COMPARED]
+    waiting = parked_subscriptions()[:MAX_COMPARED]
     # A lower id is an older delivery.
     oldest = sorted((saga_id, pk) for saga_id, pk, *_ in oldest_parked(dict.fromkeys(waiting, 1)))
     failing = queries.worst(queries.by_subscription(now - PERIOD, now), WORST)

@@ -16,7 +16,7 @@ from events.models import Event, RoutingInbox
 from jobs.models import Job
 from jobs.states import FINISHED
 from sagas.models import Saga
-from sagas.parking import oldest_parked, subscriptions_with_parked
+from sagas.parking import oldest_parked, parked_subscriptions
 from sagas.transitions import WAITING
 from subscriptions.models import Subscription
 from webhookhub.conf import hub
@@ -89,7 +89,7 @@ def _oldest_parked() -> Work | None:
 
     Since its parking, the last attempt of its endpoint, or the last change of its subscription: which is the latest.
     """
-    parked = Subscription.objects.routable().filter(id__in=subscriptions_with_parked())
+    parked = Subscription.objects.routable().filter(id__in=parked_subscriptions())
     urls = dict(parked.values_list("id", "callback_url"))
     if not urls:
         return None

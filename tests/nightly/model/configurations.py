@@ -12,12 +12,16 @@ TESTED = {
     "switched on and off": Protocol(orchestrators=2, limit=1, switching=True),
     "two people who requeue": Protocol(people=2, generations=2, limit=1),
     "two routers": Protocol(routers=2, limit=1, switching=True),
+    "abandoned, with retries": Protocol(abandoning=True),
+    "abandoned, switched on and off": Protocol(orchestrators=2, limit=1, abandoning=True, switching=True),
+    "disabled by a 410": Protocol(orchestrators=2, limit=1, gone=True),
 }
 LARGE = {
     "two orchestrators, three attempts": Protocol(orchestrators=2, limit=3),
     "two of each, one attempt": Protocol(orchestrators=2, workers=2, cleaners=2, limit=1),
     "two orchestrators and two workers": Protocol(orchestrators=2, workers=2),
     "switched on and off, with retries": Protocol(orchestrators=2, switching=True),
+    "abandoned by two orchestrators, with retries": Protocol(orchestrators=2, abandoning=True),
     "requeued twice, with retries": Protocol(people=1, generations=3),
     "from the producer to the second generation": Protocol(routers=2, people=1, generations=2, limit=1, switching=True),
 }
@@ -37,6 +41,12 @@ GUARDS = {
     "letter key": ("two orchestrators", "two dead letters of one saga"),
     "clean status": ("two workers", "a finished job has changed"),
     "admission": ("switched on and off", "a state that cannot end"),
+    "not abandoned": ("abandoned, switched on and off", "an orchestrator that is refused a transition"),
+    "abandon mark": ("abandoned, switched on and off", "an orchestrator that is refused a transition"),
+    "abandon mark + saga trigger": ("abandoned, switched on and off", "DeadLettered without a dead letter"),
+    "abandon job": ("abandoned, switched on and off", "an orchestrator that is refused a transition"),
+    "abandon job + abandon letter": ("abandoned, switched on and off", "ended with an active job"),
+    "gone first": ("disabled by a 410", "a 410 that nobody has noticed"),
     "saga key": ("two people who requeue", "two sagas of one generation"),
     "generation": ("two people who requeue", "a requeue that makes no saga"),
     "births first + routing transaction": ("two routers", "an event has left the inbox and has no saga"),
@@ -54,6 +64,8 @@ GUARDS = {
 SECOND_LINE = {
     "active key": "two orchestrators",
     "begun": "switched on and off",
+    "abandon status": "abandoned, switched on and off",
+    "abandon letter": "abandoned, switched on and off",
     "settled if applied": "two orchestrators",
     "job trigger": "two orchestrators",
     "letter trigger": "two orchestrators",

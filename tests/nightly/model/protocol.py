@@ -33,6 +33,8 @@ class Saga(NamedTuple):
     parked: bool = False
     applied: tuple[int, ...] = ()  # the attempts whose results it has taken
     received: bool = False  # by the endpoint
+    asked: bool = False  # a person has asked to abandon it
+    marked: bool = False  # abandoned_by is set
 
 
 class Job(NamedTuple):
@@ -42,6 +44,7 @@ class Job(NamedTuple):
     token: int = 0
     settled: bool = False
     told_by: int = 0  # the token of the worker whose word it holds
+    gone: bool = False  # the endpoint has responded with 410
 
 
 class Process(NamedTuple):
@@ -58,6 +61,7 @@ class State(NamedTuple):
     jobs: tuple[Job, ...]
     letters: tuple[int, ...]
     requeues: tuple[int, ...]
+    disabled: bool  # by a 410, at any time
     processes: tuple[Process, ...]
 
 
@@ -76,6 +80,8 @@ class Protocol:
     limit: int = 2  # attempts
     generations: int = 1
     switching: bool = False
+    abandoning: bool = False
+    gone: bool = False
     without: frozenset[str] = frozenset()
 
     def start(self) -> State:
@@ -88,8 +94,8 @@ class Protocol:
         }
         processes = tuple(sorted(Process(kind) for kind, count in kinds.items() for _ in range(count)))
         if self.routers:
-            return State(UNPUBLISHED, True, (), (), (), (), processes)
-        return State(ROUTED, True, (Saga(0),), (), (), (), processes)
+            return State(UNPUBLISHED, True, (), (), (), (), False, processes)
+        return State(ROUTED, True, (Saga(0),), (), (), (), False, processes)
 
     def steps(self, state: State) -> Iterator[Step]:
         yield from self._world(state)
@@ -120,6 +126,8 @@ class Protocol:
         for number, saga in enumerate(state.sagas):
             if not saga.due and not saga.parked and saga.status in WAITING:
                 yield "its time comes", _saga(state, number, saga._replace(due=True))
+            if self.abandoning and not saga.asked:
+                yield "a person asks to abandon it", _saga(state, number, saga._replace(asked=True))
 
     # The loops, statement by statement
 
@@ -153,6 +161,41 @@ class Protocol:
     def _orchestrator(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
         yield from self._dispatch(state, me)
         yield from self._settle(state, me)
+        yield from self._abandon(state, me)
+
+    def _abandon(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
+        idle = Process("orchestrator")
+        if not me.place:
+            for number, saga in enumerate(state.sagas):
+                if saga.asked and saga.status not in TERMINAL:
+                    marked = saga if "abandon mark" in self.without else saga._replace(marked=True)
+                    become = Process("orchestrator", "abandon: look", (number,))
+                    yield "marks the saga as abandoned", _saga(state, number, marked), become
+            return
+        if not me.place.startswith("abandon: "):
+            return
+        number = me.knows[0]
+        saga = state.sagas[number]
+        has_job = any(job.saga == number and job.attempt == saga.attempts + 1 for job in state.jobs)
+        waits = saga.status in WAITING
+        match me.place.removeprefix("abandon: "):
+            case "look":
+                doomed = waits and (not has_job or "abandon job" in self.without)
+                become = Process("orchestrator", "abandon: letter", me.knows) if doomed else idle
+                yield "looks at the abandoned saga and its job", state, become
+            case "letter":
+                # The statement and the trigger look at the saga and its job again.
+                there = number in state.letters
+                accepted = waits and (not has_job or "abandon letter" in self.without) and not there
+                written = state._replace(letters=(*state.letters, number)) if accepted else state
+                yield "writes the dead letter", written, Process("orchestrator", "abandon: end", me.knows)
+            case "end":
+                if waits and number not in state.letters and "saga trigger" not in self.without:
+                    yield "is refused the end", state, Process("orchestrator", "refused saga", me.knows)
+                    return
+                ends = waits or "abandon status" in self.without
+                ended_saga = saga._replace(status=DEAD_LETTERED, due=False, parked=False)
+                yield "buries the abandoned saga", _saga(state, number, ended_saga) if ends else state, idle
 
     def _dispatch(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
         idle = Process("orchestrator")
@@ -166,6 +209,7 @@ class Protocol:
                     become = Process("orchestrator", "subscription", (number, saga.attempts), saga.status)
                     yield "reads the due saga", state, become
                 first = saga.status == PENDING and saga.attempts == 0 and saga.due and state.on
+                first = first and (not saga.marked or "not abandoned" in self.without)
                 if first and not any(job.saga == number for job in state.jobs):
                     made = state._replace(jobs=(*state.jobs, Job(number, 1)))
                     yield "inserts the job by a hint", made, Process("orchestrator", "start", (number, 0), PENDING)
@@ -196,6 +240,7 @@ class Protocol:
             case "job":
                 # The statement itself reads the saga: one that has moved on gets no job. The trigger would refuse it.
                 awaits = saga.status == me.word and saga.attempts == count and saga.due
+                awaits = awaits and (not saga.marked or "not abandoned" in self.without)
                 if not awaits and "insert if unchanged" not in self.without:
                     # Only sagas that have a job go on.
                     yield "inserts no job", state, then("start") if has_job else idle
@@ -244,7 +289,8 @@ class Protocol:
                     )
                     yield "completes the saga by a hint", _saga(state, job.saga, done), idle
             return
-        if me.place not in ("view", "follow", "complete", "retry", "letter", "bury", "late letter", "again", "mark"):
+        ending = ("complete", "retry", "letter", "bury", "late letter")
+        if me.place not in ("view", "follow", *ending, "again", "gone", "mark"):
             return
         number = me.knows[0]
         job = state.jobs[number]
@@ -305,8 +351,12 @@ class Protocol:
                 yield "writes the dead letter, late", written, then("again")
             case "again":
                 yield "looks again", state, self._marking(saga, job, then, idle)
+            case "gone":
+                disabled = state._replace(disabled=True, on=False)
+                yield "disables the endpoint", disabled, idle if "gone first" in self.without else then("mark")
             case "mark":
-                yield "marks the result settled", _job(state, number, job._replace(settled=True)), idle
+                become = then("gone") if job.gone and "gone first" in self.without else idle
+                yield "marks the result settled", _job(state, number, job._replace(settled=True)), become
 
     def _has_result(self, state: State, number: int, place: str) -> bool:
         """The trigger on sagas: the job of the attempt that is counted has the result that the saga takes."""
@@ -324,7 +374,8 @@ class Protocol:
 
     def _marking(self, saga: Saga, job: Job, then: object, idle: Process) -> Process:
         applied = saga.attempts >= job.attempt or "settled if applied" in self.without
-        return then("mark") if applied else idle  # type: ignore[operator]
+        place = "gone" if job.gone and "gone first" not in self.without else "mark"
+        return then(place) if applied else idle  # type: ignore[operator]
 
     def _worker(self, state: State, me: Process) -> Iterator[tuple[str, State, Process]]:
         idle = Process("worker")
@@ -353,8 +404,12 @@ class Protocol:
                 yield "sends: answered 2xx", received, Process("worker", "report", me.knows, "Completed")
                 yield "sends: received, no answer", received, Process("worker", "report", me.knows, "Failed")
                 yield "sends: not received", state, Process("worker", "report", me.knows, "Failed")
+                if self.gone:
+                    yield "sends: answered 410", received, Process("worker", "report", me.knows, "Gone")
             case "report":
-                told = _job(state, number, job._replace(status=me.word, told_by=token))
+                gone = me.word == "Gone"
+                status = "Failed" if gone else me.word
+                told = _job(state, number, job._replace(status=status, told_by=token, gone=gone))
                 yield f"reports {me.word}", told if mine else state, idle
             case "release":
                 own = (job.status == "Leased" or "release status" in self.without) and job.token == token
@@ -434,4 +489,6 @@ def ended(state: State) -> bool:
         job_waits = any(job.saga == number and job.status == "Pending" for job in state.jobs)
         if state.on or (saga.status == IN_PROGRESS and not job_waits):
             return False
+        if saga.asked and saga.status in WAITING and not job_waits:
+            return False  # it is abandoned although its subscription is off
     return all(not process.place for process in state.processes)

@@ -63,9 +63,11 @@ def of_a_state(state: State, protocol: Protocol) -> str | None:
             return "InProgress and nothing will move it"
         if any(job.told_by not in (0, job.token) for job in jobs):
             return "a result from a worker that had lost its lease"
+        if any(job.settled and job.gone for job in jobs) and not state.disabled:
+            return "a 410 that nobody has noticed"
         if any(job.settled and job.attempt > saga.attempts for job in jobs):
             return "a result marked settled that was not applied"
-        if saga.status == DEAD_LETTERED and saga.attempts < protocol.limit:
+        if saga.status == DEAD_LETTERED and saga.attempts < protocol.limit and not saga.asked:
             return "buried before the limit"
         if saga.attempts > protocol.limit:
             return "an attempt beyond the limit"

@@ -15,6 +15,7 @@ from webhookhub import client as exported
 from webhookhub.client import (
     Client,
     Conflict,
+    DeliveryRequest,
     Event,
     Failed,
     Forbidden,
@@ -76,6 +77,23 @@ def test_an_event_and_a_put_name_their_customer():
         ("/api/v1/customers/a%3Ab", {"name": "Acme"}),
         ("/api/v1/customers/a%3Ab", {}),
     ]
+
+
+def test_a_request_whose_response_was_lost_is_repeated_with_its_idempotency_key():
+    document = {"uid": "r", "kind": "send_now", "changed": 0, "applied_at": None, "new_delivery": None}
+    with ScriptedHub(Response(drop=True), Response(202, document)) as hub, client(hub) as staff:
+        assert staff.deliveries.send_now(7, "why") == DeliveryRequest(
+            "r", "send_now", 0, applied=False, new_delivery=None
+        )
+        staff.deliveries.send_now(7, "why")
+    first, second, third = (request.headers["Idempotency-Key"] for request in hub.requests)
+    assert first == second != third
+    assert (hub.requests[0].path, hub.requests[0].document) == ("/api/v1/deliveries/7/send-now", {"reason": "why"})
+
+
+def test_a_response_that_is_no_request_is_unexpected():
+    with ScriptedHub(Response(202, {"uid": "r"})) as hub, client(hub) as staff, pytest.raises(UnexpectedResponse):
+        staff.deliveries.abandon(7, "why")
 
 
 def test_a_netrc_file_does_not_replace_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

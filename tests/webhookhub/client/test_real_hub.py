@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from api import keys, limits
-from api.scopes import EVENTS_WRITE, READ
+from api.scopes import DELIVERIES_ABANDON, DELIVERIES_SEND, EVENTS_WRITE, READ, REQUEUE
 from events.models import Event as StoredEvent
+from sagas.apply_requests import apply_requests
+from sagas.models import DeliveryRequest, Saga
+from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from webhookhub.client import (
     Client,
     Conflict,
@@ -22,6 +26,7 @@ from webhookhub.client import (
     TooLarge,
     Unauthorized,
 )
+from webhookhub.db import clock
 
 Connect = Callable[..., Client]
 
@@ -118,3 +123,71 @@ def test_a_rate_limited_producer_waits_or_gets_an_error(connect: Connect, hub_se
         go_on()
     assert caught.value.status == 429
     assert (caught.value.retry_after or 0) > 0
+
+
+def waiting(count: int) -> tuple[int, list[int]]:
+    """A subscription and its deliveries, which are due in an hour."""
+    subscription = SubscriptionFactory.create()
+    later = clock.now() + timedelta(hours=1)
+    sagas = [
+        SagaFactory.create(event=EventFactory(), subscription=subscription, next_attempt_at=later) for _ in range(count)
+    ]
+    return subscription.id, [saga.id for saga in sagas]
+
+
+def make_key(*scopes: str) -> str:
+    return keys.create(f"staff {'-'.join(scopes)}", scopes, by="tests")[1]
+
+
+def test_deliveries_are_sent_now_abandoned_and_sent_again(connect: Connect):
+    subscription, ids = waiting(4)
+    staff = connect(key=make_key(READ, DELIVERIES_SEND, DELIVERIES_ABANDON, REQUEUE)).deliveries
+
+    made = [staff.send_now(ids[0], "customer waits"), staff.abandon(ids[1], "obsolete")]
+    assert [(request.kind, request.changed, request.applied) for request in made] == [
+        ("send_now", 0, False),
+        ("abandon", 0, False),
+    ]
+    while apply_requests(100):
+        pass
+    assert [(staff.find(request.uid).changed, staff.find(request.uid).applied) for request in made] == [(1, True)] * 2
+    assert Saga.objects.get(id=ids[0]).next_attempt_at <= clock.now()
+    assert (Saga.objects.get(id=ids[1]).status, Saga.objects.get(id=ids[1]).final_error_code) == (
+        "DeadLettered",
+        "abandoned",
+    )
+
+    again = staff.send_again(ids[1], "a mistake")
+    all_now = staff.send_all_now(subscription, "the endpoint is back")
+    while apply_requests(100):
+        pass
+    new = staff.find(again.uid).new_delivery
+    assert Saga.objects.get(id=new).generation == 1
+    assert staff.find(all_now.uid).changed == 2
+
+    abandoned = [staff.abandon_matching({"status": "Pending"}, "test data"), staff.abandon_all(subscription, "all")]
+    while apply_requests(100):
+        pass
+    assert [staff.find(request.uid).changed for request in abandoned] == [4, 0]
+    assert set(Saga.objects.values_list("status", flat=True)) == {"DeadLettered"}
+
+
+def test_a_repeated_call_makes_one_request(connect: Connect):
+    _, [delivery] = waiting(1)
+    staff = connect(key=make_key(DELIVERIES_SEND)).deliveries
+    first, second = (staff.send_now(delivery, "why", idempotency_key="ticket 7") for _ in range(2))
+    assert first.uid == second.uid
+    assert staff.send_now(delivery, "why").uid != first.uid
+    assert DeliveryRequest.objects.count() == 2
+
+
+def test_a_request_that_is_not_possible_raises(connect: Connect):
+    _, [delivery] = waiting(1)
+    staff = connect(key=make_key(DELIVERIES_SEND, DELIVERIES_ABANDON)).deliveries
+    with pytest.raises(Conflict):
+        staff.send_again(delivery, "it has not ended")
+    with pytest.raises(Invalid):
+        staff.abandon_matching({}, "no condition")
+    with pytest.raises(Forbidden):
+        connect(EVENTS_WRITE).deliveries.send_now(delivery, "why")
+    assert not DeliveryRequest.objects.exists()

@@ -1,10 +1,15 @@
-"""Hints of single rows overtake bulk, and short turns share their time."""
+"""Hints of single rows are kept apart from bulk, and a portion of bulk is short while there are any."""
 
 from __future__ import annotations
 
-from webhookhub.runner.hints import FEW, MAX_HINTS, SHARED_BATCH, Flag, Hints, batch_beside
+import time
 
-BULK = list(range(1_000, 1_000 + 2 * SHARED_BATCH + FEW))
+import pytest
+
+from webhookhub.runner.hints import FEW, MAX_HINTS, Flag, Hints
+from webhookhub.runner.portions import PORTION_SECONDS, REMEMBERED_SECONDS, SMALLEST, Portion
+
+BULK = list(range(1_000, 1_300))
 
 
 def new() -> tuple[Hints, Flag]:
@@ -13,20 +18,19 @@ def new() -> tuple[Hints, Flag]:
     return Hints(flag), flag
 
 
-def test_single_ids_overtake_bulk_in_a_short_turn():
+def test_single_ids_are_kept_apart_from_bulk():
     hints, _ = new()
     hints.add(BULK)
+    assert hints.take_few(500) == []
     hints.add([1])
-    hints.add([2])
-    assert hints.take(500) == [1, 2, *BULK[: SHARED_BATCH - 2]]
-    assert hints.take(500) == BULK[SHARED_BATCH - 2 :]
-    assert hints.take(500) == []
-
-
-def test_bulk_alone_is_taken_in_full_batches():
-    hints, _ = new()
-    hints.add(BULK)
-    assert hints.take(250) == BULK[:250]
+    hints.add(range(2, 2 + FEW))
+    assert hints.has_few
+    assert hints.take_few(2) == [1, 2]
+    assert hints.take_bulk(3) == BULK[:3]
+    assert hints.take(FEW + 1) == [*range(3, 2 + FEW), *BULK[3:5]]
+    assert hints.take(500) == BULK[5:]
+    assert not hints
+    assert hints.take_few(500) == hints.take_bulk(500) == []
 
 
 def test_too_much_bulk_does_not_displace_single_ids():
@@ -54,8 +58,44 @@ def test_an_id_is_taken_once():
     assert hints.take(10) == BULK[:9]
 
 
-def test_a_turn_with_few_hints_polls_for_a_short_batch():
-    assert batch_beside([], 500) == 500
-    assert batch_beside([1], 500) == SHARED_BATCH
-    assert batch_beside([1], 10) == 10
-    assert batch_beside(BULK, 500) == 500
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def run(portion: Portion, clock: Clock, batch_size: int, seconds_per_row: float) -> int:
+    def work(limit: int) -> int:
+        clock.now += limit * seconds_per_row
+        return limit
+
+    return portion.run(batch_size, work)
+
+
+def test_a_portion_is_a_whole_batch_while_there_is_bulk_only(clock: Clock):
+    hints, _ = new()
+    hints.add(BULK)
+    assert run(Portion(hints), clock, 500, 0.001) == 500
+
+
+def test_while_rows_come_one_by_one_a_portion_has_as_many_rows_as_fit_into_its_time(clock: Clock):
+    hints, _ = new()
+    portion = Portion(hints)
+    hints.add([1])
+    clock.now = hints.few_at
+    for _ in range(20):
+        rows = run(portion, clock, 500, PORTION_SECONDS / 100)
+        clock.now = hints.few_at
+    assert 90 <= rows <= 100
+    for _ in range(20):
+        rows = run(portion, clock, 500, PORTION_SECONDS)
+        clock.now = hints.few_at
+    assert rows == SMALLEST
+    assert run(portion, clock, 10, 0.001) == 10
+    clock.now = hints.few_at + 2 * REMEMBERED_SECONDS
+    assert run(portion, clock, 500, 0.001) == 500

@@ -39,7 +39,7 @@ def step() -> Polled:
 def managed(step: Polled) -> Iterator[ManagedStep]:
     usual, own = connections[DEFAULT_DB_ALIAS], connection.copy()
     created = ManagedStep("orchestrator", lambda name: step, Database(own), OFTEN)
-    created.start(step)
+    created.start(step, lambda: None)
     yield created
     created.close()
     connections[DEFAULT_DB_ALIAS] = usual

@@ -11,6 +11,7 @@ from django.db import transaction
 from events.models import Event, RoutingInbox
 from jobs.models import Job
 from jobs.report import report
+from sagas import queues
 from sagas.dispatch import admit, dispatch
 from sagas.flow import Flow
 from sagas.models import Saga
@@ -124,8 +125,11 @@ def test_parked_deliveries_of_an_endpoint_without_attempts_are_stuck(hub_setting
 
 
 @pytest.mark.django_db
-def test_parked_deliveries_of_a_busy_endpoint_are_not_stuck(hub_settings: Callable[..., None]):
+def test_parked_deliveries_of_a_busy_endpoint_are_not_stuck(
+    hub_settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
     hub_settings(probe_interval=timedelta(0))
+    monkeypatch.setattr(queues, "MAX_QUEUED", 0)  # everything beyond the window is parked
     world.subscribe("ok")
     world.publish_some("a", "b", "c")
     world.route()

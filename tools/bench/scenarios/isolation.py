@@ -11,14 +11,14 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
-from tools.bench import hub, load, machine
+from tools.bench import hub, load, machine, names
 from tools.bench.context import ROOT, Context
-from tools.bench.database import INBOX, NUMBERS, SAGAS
-from tools.bench.endpoint import Endpoint, duplicates
+from tools.bench.database import INBOX, JOBS, NUMBERS, SAGAS
+from tools.bench.endpoint import PATH, Endpoint, duplicates
 from tools.bench.results import Result, percentile
 from tools.support.ports import free_port
 
@@ -27,6 +27,10 @@ RATE = 2  # events per second of each
 HEALTHY_TYPES = [f"healthy.{number}" for number in range(HEALTHY)]
 # Event types of the other endpoints.
 ONE, REFUSING = "other.0", "other.refusing"
+# Healthy endpoints with a name, and others whose names hang in DNS, with a few deliveries each.
+NAMED, HANGING_NAMES, WAITING_FOR_NAME = 10, 150, 20
+NAMED_TYPES = [f"named.{number}" for number in range(NAMED)]
+UNRESOLVED_TYPES = [f"unresolved.{number}" for number in range(HANGING_NAMES)]
 # Rows per INSERT … SELECT.
 ROWS = 50_000
 # Retries within the run would hide what the case measures.
@@ -58,6 +62,8 @@ class Period:
     duplicates: int
     memory_mb: float
     log_kb_per_second: float
+    # Of the hub and its database. Other programs on the machine change it less than they change latencies.
+    cpu_ms_per_event: float
 
 
 def run(context: Context) -> Result:
@@ -80,6 +86,14 @@ class Bench:
         self.database = context.database("isolation")
         urls = dict(zip(HEALTHY_TYPES, healthy.urls, strict=True))
         urls |= {f"other.{number}": url for number, url in enumerate(others.urls)}
+        urls |= {
+            event_type: f"https://ok-{number}.{names.DOMAIN}:{healthy.ports[number]}{PATH}"
+            for number, event_type in enumerate(NAMED_TYPES)
+        }
+        urls |= {
+            event_type: f"https://hang-{number}.{names.DOMAIN}:{healthy.ports[0]}{PATH}"
+            for number, event_type in enumerate(UNRESOLVED_TYPES)
+        }
         urls[REFUSING] = f"https://127.0.0.1:{free_port()}/"
         subscriptions = [f"{event_type}={url}" for event_type, url in urls.items()]
         done = context.call("-m", "tools.bench.prepare_database", *subscriptions, url=self.database.url)
@@ -94,22 +108,28 @@ class Bench:
         self.others.take()
 
     @contextmanager
-    def running(self, *, warm: bool = False) -> Iterator[hub.Hub]:
-        with hub.supervised(self.context, self.database, warm=warm, WEBHOOKHUB_LOG_LEVEL="INFO") as loops:
+    def running(self, *, warm: bool = False, environment: Mapping[str, str] | None = None) -> Iterator[hub.Hub]:
+        variables = {"WEBHOOKHUB_LOG_LEVEL": "INFO", **(environment or {})}
+        with hub.supervised(self.context, self.database, warm=warm, **variables) as loops:
             yield loops
 
-    def baseline(self, case: str) -> Period:
+    def baseline(
+        self, case: str, types: Sequence[str] = HEALTHY_TYPES, environment: Mapping[str, str] | None = None
+    ) -> Period:
         """The faster of two measurements: the first one may be slow after the tables were emptied."""
-        with self.running(warm=True) as loops:
-            return min((self.measure(f"{case}: baseline", loops) for _ in range(2)), key=lambda period: period.p95)
+        with self.running(warm=True, environment=environment) as loops:
+            periods = [self.measure(f"{case}: baseline", loops, types) for _ in range(2)]
+            return min(periods, key=lambda period: period.p95)
 
-    def measure(self, name: str, loops: hub.Hub) -> Period:
+    def measure(self, name: str, loops: hub.Hub, types: Sequence[str] = HEALTHY_TYPES) -> Period:
         """Publishes to the healthy endpoints for some seconds, and waits for all of these events."""
         self.healthy.take()
         started, logged = time.monotonic(), loops.log_bytes()
-        published = self._publish()
+        usage = machine.CpuUsage(loops.pids() | {"database": [self.context.server.pid]})
+        published = self._publish(types)
         with suppress(load.Stalled):  # counted as lost
             load.wait_until(lambda: self.healthy.counts().received, len(published), loops.check_alive, ARRIVAL_SECONDS)
+        cpu = sum(usage.used().values())
         arrivals = self.healthy.take()
         at = {arrival.message_id: arrival.at for arrival in reversed(arrivals)}
         counted_from = min(due for _, due, _ in published) + WARM_UP_SECONDS
@@ -124,13 +144,14 @@ class Bench:
             duplicates(arrivals),
             machine.tree_memory_mb(loops.pids()["hub"][0]),
             (loops.log_bytes() - logged) / seconds / 1000,
+            cpu * 1000 / len(published),
         )
         self._report(period)
         return period
 
-    def _publish(self) -> list[tuple[str, float, float]]:
+    def _publish(self, types: Sequence[str]) -> list[tuple[str, float, float]]:
         seconds = WARM_UP_SECONDS + self.sizes.isolation_seconds
-        arguments = [str(HEALTHY * RATE), str(seconds), "--types", *HEALTHY_TYPES]
+        arguments = [str(HEALTHY * RATE), str(seconds), "--types", *types]
         command = [sys.executable, "-m", "tools.bench.publisher", *arguments]
         environment = self.context.environment(self.database.url)
         done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
@@ -141,7 +162,8 @@ class Bench:
         self._result.add(
             f"{period.name}: ms to the endpoint",
             f"p50 {period.p50 * 1000:.0f}, p95 {period.p95 * 1000:.0f}, slowest {period.slowest * 1000:.0f}, "
-            f"hub {period.memory_mb:.0f} MB, log {period.log_kb_per_second:.1f} kB/s",
+            f"hub {period.memory_mb:.0f} MB, log {period.log_kb_per_second:.1f} kB/s, "
+            f"CPU {period.cpu_ms_per_event:.1f} ms per event",
         )
         print(self._result.lines[-1].name, self._result.lines[-1].value, file=sys.stderr, flush=True)
         self._result.data.setdefault("periods", []).append(asdict(period))
@@ -168,7 +190,9 @@ class Bench:
     def set_active(self, event_type: str, *, active: bool) -> None:
         self.database.execute("UPDATE subscriptions SET active = %s WHERE event_type = %s", [active, event_type])
 
-    def seed(self, event_type: str, count: int, next_attempt_at: str = "UTC_TIMESTAMP(6)") -> None:
+    def seed(
+        self, event_type: str, count: int, next_attempt_at: str = "UTC_TIMESTAMP(6)", *, analyze: bool = True
+    ) -> None:
         """Deliveries that wait for their first attempt, as the router would have left them."""
         [(subscription,)] = self.database.execute("SELECT id FROM subscriptions WHERE event_type = %s", [event_type])
         for start in range(0, count, ROWS):
@@ -190,7 +214,8 @@ class Bench:
                 f"FROM events WHERE id > {after} ORDER BY id"
             )
             self.database.execute("COMMIT")
-        self.database.execute(f"ANALYZE TABLE events, {SAGAS}")
+        if analyze:
+            self.database.execute(f"ANALYZE TABLE events, {SAGAS}")
 
     def wait_until_parked(self, loops: hub.Hub) -> None:
         """Until no delivery is due; reports how long it took."""
@@ -276,6 +301,13 @@ def burst(bench: Bench) -> None:
         bench.add(f"{name}: s until all have arrived", f"{time.monotonic() - started:.0f}")
         bench.add(f"{name}: arrived twice", duplicates(bench.others.take()))
     bench.audit(name)
+    bench.start()
+    with bench.running(warm=True) as loops:
+        bench.others.take()
+        started = time.monotonic()
+        subprocess.run(command, env=environment, cwd=ROOT, check=True)
+        load.wait_until(lambda: bench.others.counts().received, count, loops.check_alive)
+        bench.add(f"{name}, alone: s until all have arrived", f"{time.monotonic() - started:.0f}")
 
 
 def refusing(bench: Bench) -> None:
@@ -288,6 +320,26 @@ def refusing(bench: Bench) -> None:
         bench.compare(bench.measure(f"{name}, at first", loops), baseline, 1.3)
         bench.wait_until_parked(loops)
         bench.compare(bench.measure(f"{name}, parked", loops), baseline, 1.3)
+    bench.audit(name)
+
+
+def hanging_names(bench: Bench) -> None:
+    """Most names hang in DNS; the others are those of healthy endpoints, and none of their attempts may fail."""
+    name = f"{HANGING_NAMES} of {HANGING_NAMES + NAMED} names hang"
+    environment = names.write(bench.context.folder)
+    bench.start()
+    baseline = bench.baseline(name, NAMED_TYPES, environment)
+    for event_type in UNRESOLVED_TYPES:
+        bench.seed(event_type, WAITING_FOR_NAME, analyze=False)
+    with bench.running(environment=environment) as loops:
+        for time_of in ("at first", "later"):
+            bench.compare(bench.measure(f"{name}, {time_of}", loops, NAMED_TYPES), baseline, 1.5)
+    [(failed,)] = bench.database.execute(
+        f"SELECT COUNT(*) FROM {JOBS} job JOIN {SAGAS} saga ON saga.id = job.saga_id "
+        "JOIN subscriptions ON subscriptions.id = saga.subscription_id "
+        "WHERE job.status = 'Failed' AND event_type LIKE 'named.%'"
+    )
+    bench.at_most(f"{name}: failed attempts of healthy endpoints", failed, 0)
     bench.audit(name)
 
 
@@ -321,6 +373,7 @@ CASES: dict[str, Callable[[Bench], None]] = {
     "many": many_hanging,
     "burst": burst,
     "refusing": refusing,
+    "names": hanging_names,
     "parked": idle,
 }
 NAMES = tuple(CASES)
