@@ -228,6 +228,8 @@ def _is_stored(instance: Instance, key: str) -> bool:
 
 def _record(instance: Instance, role: str, step: str, origin: str, key: str, **columns: Any) -> Recorded:
     fact = fact_row(instance.pk, step, role, origin, clock.now(), idempotency_key=key, **columns)
+    # The console's role may write neither, and so no decision: they are NULL.
+    del fact["event_id"], fact["decision_no"]
     if origin == state.VERB:
         _refuse_repeats(instance, role, step, key)
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))
