@@ -18,7 +18,7 @@ REPLACED = {
     ),
     "settled": Rule(
         "settled",
-        "A finished job is settled once, when its saga has applied the result: UPDATE refused",
+        "A job is settled once, when it is finished, when its saga has applied the result: UPDATE refused",
         protects_values=["settled_at"],
         unless_exists=f"{before.APPLIED} AND OLD.settled_at IS NULL AND NEW.status IN ({vendors.quoted(FINISHED)})",
         locks=True,

@@ -58,7 +58,6 @@ FACT_COLUMNS = (
     "instance_id, step, role, origin, idempotency_key, actor, reason, detail, aggregate_id, occurred_at, recorded_at"
 )
 DEFINITION_INSERT = "INSERT (name, version, fingerprint, document, first_used_at)"
-AUDIT_INSERT = "INSERT (at, actor, via, action, object_type, object_id, object_name, reason, details)"
 
 # Without the progress, which only the orchestrator writes.
 REQUEST_INSERT = (
@@ -147,7 +146,7 @@ ROLES = (
             "events": "SELECT",
             "subscriptions": SUBSCRIPTION_COLUMNS,
             "subscription_version": "SELECT",
-            "endpoint_rates": "SELECT, INSERT (callback_url, free_at), UPDATE (free_at)",
+            "endpoint_rates": "SELECT, INSERT, UPDATE (free_at)",
             "endpoint_health": f"SELECT, {HEALTH_INSERT}, UPDATE (failing_since, last_error_code, {HEALTH_ENDED})",
             "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation), "
             "UPDATE (status, attempt_count, next_attempt_at, final_error_code, abandoned_by_id, updated_at)",
@@ -197,7 +196,7 @@ ROLES = (
             "dead_letters": "SELECT",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
             "delivery_requests": f"SELECT, {REQUEST_INSERT}",
-            "audit_log_entries": f"SELECT, {AUDIT_INSERT}",
+            "audit_log_entries": "SELECT, INSERT",
         },
     ),
     Role(
@@ -210,8 +209,8 @@ ROLES = (
             "django_migrations": "SELECT",
             "api_keys": "SELECT, INSERT, UPDATE",
             "event_types": EDIT,
-            "audit_log_entries": f"SELECT, {AUDIT_INSERT}",
-            "customers": "SELECT, INSERT (uid, customer_key, name, disabled_at, created_at, updated_at), UPDATE",
+            "audit_log_entries": "SELECT, INSERT",
+            "customers": "SELECT, INSERT, UPDATE",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",
             # The generation: a person may have a Completed delivery delivered again.
