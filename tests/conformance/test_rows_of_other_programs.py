@@ -137,6 +137,20 @@ def test_a_decision_that_cannot_be_read_sets_its_run_aside(write: Write, number:
     assert {line["saga_id"] for line in logged(log_stream, "workflow_run_invalid")} == {str(run.saga_id)}
 
 
+@pytest.mark.parametrize("text", ["\t", "a\x00b", "\x1b[2J"])
+def test_control_characters_in_a_fact_stop_no_event_of_the_hub(write: Write, text: str):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    run = Instance.objects.get()
+    Fact.objects.create(
+        **fact_row(run.pk, "", "closed", "operator", clock.now(), idempotency_key="k", detail=text, aggregate_id=text)
+    )
+    complete("case-2")
+
+    assert runs() == {"case-1": (1, "FAILED"), "case-2": (1, "COMPLETED")}
+    assert ("", "emitted") in facts("case-1")
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -114,11 +114,12 @@ def other_key(table: str) -> dict[str, Any]:
         case "customers":
             return {"uid": new_uid().hex, "customer_key": "other"}
         case "subscriptions":
-            return {"callback_url": "https://example.com/other"}
+            return {"callback_url": "https://example.com/other", "verified": 0}
         case "webhook_delivery_sagas":
             return {"event_id": Event.objects.latest("id").pk}
         case "webhook_delivery_jobs":
-            return {"saga_id": Saga.objects.filter(status="Pending").order_by("id")[0].pk, "attempt_no": 1}
+            pending = Saga.objects.filter(status="Pending", jobs=None, abandoned_by=None).order_by("id")[0]
+            return {"saga_id": pending.pk, "attempt_no": 1, "status": "Pending"}
         case "dead_letters":
             saga = Saga.objects.filter(status="InProgress")[0]
             return {"saga_id": saga.pk, "event_id": saga.event_id}
@@ -127,7 +128,8 @@ def other_key(table: str) -> dict[str, Any]:
         case "event_types" | "workflow_definitions" | "hub_processes":
             return {"name": "other"}
         case "saga_instances":
-            return {"saga_id": new_uid().hex, "correlation_key": "other"}
+            new = {"status": "IN_PROGRESS", "version": 0, "steps": "{}"}
+            return {"saga_id": new_uid().hex, "correlation_key": "other", **new}
         case "saga_facts":
             return {"idempotency_key": "other"}
         case "workflow_event_types":
