@@ -1,20 +1,29 @@
-"""Rows that another program has written by SQL: what no tracker can read is set aside with a log line, and stops no
-other run. What a run cannot be created with is refused by the database."""
+"""Rows that another program has written by SQL: what nothing can read is set aside with a log line, and stops no loop.
+What a run cannot be created with is refused by the database."""
 
 from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
 
+from events import declarations
+from events.intake import publish
+from events.models import EventType
+from sagas.apply_requests import apply_requests
+from sagas.models import ABANDON, DeliveryRequest
+from subscriptions.endpoints import take_slots
 from tests.workflows.conftest import folder, write
 from tests.workflows.support import facts
 from tests.workflows.trips import Write, restart, runs, say
 from webhookhub.db import clock
 from webhookhub.ids import new_uid
+from webhookhub.stats.models import MINUTE, Period
+from webhookhub.stats.rollup import roll_up
 from workflows.facts import fact_row
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition
 
@@ -203,3 +212,30 @@ def test_a_type_is_tracked_since_a_time():
             )
         cursor.execute("SET sql_mode = @mode")
     assert not TrackedType.objects.exists()
+
+
+@pytest.mark.parametrize("pointers", ["x", "[]", "5", '{"a": 1}', '{"a": "x"}', "[" * 100_000])
+def test_a_declaration_of_labels_that_cannot_be_read_stops_no_event(pointers: str, log_stream: io.StringIO):
+    EventType.objects.create(name="order.created", label_pointers=pointers)
+    declarations.clear()
+
+    assert publish("order.created", {"n": 1}).created
+    assert len(logged(log_stream, "event_type_invalid")) == 1
+
+
+def test_a_rate_limit_at_its_largest_is_no_limit():
+    assert take_slots("https://example.com/", 2**31 - 1, 5).taken == 5
+
+
+def test_a_request_for_no_delivery_changes_nothing():
+    request = DeliveryRequest.objects.create(
+        kind=ABANDON, conditions='{"status": "Pending"}', max_saga_id=0, requested_by="a", reason="r", request_token="t"
+    )
+    assert apply_requests(10) == 1
+    request.refresh_from_db()
+    assert (request.due_at, request.changed) == (None, 0)
+
+
+def test_a_period_that_never_was_is_not_rolled_up():
+    Period.objects.create(period=MINUTE, starts_at=datetime(1, 1, 1, tzinfo=UTC), subscription_id=1, shard=0)
+    assert roll_up(10) == 0
