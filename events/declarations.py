@@ -10,6 +10,7 @@ from typing import Any
 
 from webhookhub.conf import hub
 from webhookhub.db.compiled import CompiledSelect
+from webhookhub.logs import Log, log
 
 from .json_schema import InvalidSchema, Validator
 from .models import EventType, EventTypeVersion
@@ -24,10 +25,10 @@ class Rules:
 
     __slots__ = ("_schema", "_validator", "pointers")
 
-    def __init__(self, schema: str, pointers: Mapping[str, str]) -> None:
+    def __init__(self, schema: str, pointers: Mapping[str, Pointer]) -> None:
         self._schema = schema
         self._validator: Validator | None = None
-        self.pointers = tuple((label, Pointer.parse(pointer)) for label, pointer in pointers.items())
+        self.pointers = tuple(pointers.items())
 
     @property
     def reads_payload(self) -> bool:
@@ -89,12 +90,21 @@ def _refresh() -> None:
     _cache.read_at = read_at
 
 
+def _read_pointers(event_type: str, text: str) -> dict[str, Pointer]:
+    """None for a text that another program has written by SQL and that is no declaration of labels."""
+    try:
+        return {label: Pointer.parse(pointer) for label, pointer in (json.loads(text) if text else {}).items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        log(Log.EVENT_TYPE_INVALID, event_type=event_type, error=f"label_pointers: {type(error).__name__}")
+        return {}
+
+
 def _load() -> dict[str, Rules]:
     checked = EventType.objects.all() if hub().strict_event_types else EventType.objects.filter(strict=True)
     schemas = dict(checked.values_list("name", "json_schema"))
     loaded = {}
     for name, pointers in EventType.objects.values_list("name", "label_pointers"):
-        rules = Rules(schemas.get(name, ""), json.loads(pointers) if pointers else {})
+        rules = Rules(schemas.get(name, ""), _read_pointers(name, pointers))
         rules.take_over(_cache.rules.get(name))
         loaded[name] = rules
     return loaded

@@ -32,6 +32,8 @@ class OpenSagas:
 
     def next(self, limit: int) -> list[Saga]:
         """The next sagas, at most `limit`; advances the position."""
+        if self._max_id < 1:
+            return []
         parts, values = [], []
         for status in OPEN:
             where = {"status": status, "id__lte": self._max_id}

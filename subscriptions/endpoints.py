@@ -70,7 +70,7 @@ def take_slots(url: str, rate: int, wanted: int) -> Slots:
         free_at = now - BURST
         _create_rate(url, free_at)
     first = max(free_at, now - BURST)
-    interval = timedelta(seconds=1) / rate
+    interval = max(timedelta(seconds=1) / rate, timedelta(microseconds=1))
     count = min(wanted, int((now - first) / interval) + 1) if first <= now else 0
     if not count:
         return Slots(0, first - now)

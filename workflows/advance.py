@@ -7,7 +7,7 @@ the inbox, the touched fact or the deadline still asks for this work. Repeating 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +27,7 @@ from .registry import Registry
 from .state import (
     COMPENSATED,
     COMPLETED,
+    DECIDED,
     FAILED,
     IN_PROGRESS,
     OBSERVED,
@@ -36,11 +37,23 @@ from .state import (
     WAITING,
     WERE_DONE,
     Decision,
+    Fact,
     State,
 )
 
 # Each lost round means that another process has advanced the run.
 MAX_ROUNDS = 100
+# The columns of a run that has ended, as the trigger trg_instance_changed keeps them.
+FROZEN = {
+    "aggregate_id",
+    "current_step",
+    "status",
+    "started_at",
+    "completed_at",
+    "error_message",
+    "compensation_started_at",
+    "deadline",
+}
 DURATION_LABELS = (*(f"{bound:g}" for bound in LATENCY_SECONDS), counters.MORE)
 
 Change = tuple[Instance, State]
@@ -81,9 +94,10 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
         own = facts_of[run.id]
         if not any(fact.role in OBSERVED for fact in own):
             continue  # just created: the process that writes its first fact folds it
-        definition = require(registry, run.saga_type, run.definition_version)
-        state = fold(definition, own)
-        decision = state.next or (expire(definition, own, horizon) if horizon else None)
+        folded = _fold(run, own, registry, horizon)
+        if folded is None:
+            continue
+        state, decision = folded
         if decision is not None:
             decisions.append((run.id, len(state.decisions) + 1, decision))
         else:
@@ -91,7 +105,7 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
     if decisions:
         facts.decide(decisions, now)
     events.publish([(run, state) for run, state in settled if state.effects], now)
-    changes = [(run, state) for run, state in settled if differences(run, state)]
+    changes = [(run, state) for run, state in settled if _may_be_written(run, differences(run, state))]
     again = [instance_id for instance_id, _, _ in decisions]
     try:
         in_transaction(lambda: _store(changes, now))
@@ -99,6 +113,34 @@ def _round(ids: Sequence[int], registry: Registry, horizon: datetime | None) -> 
         return sorted([*again, *(run.id for run, _ in changes)]), 0
     _log(changes)
     return again, len(changes)
+
+
+def _fold(
+    run: Instance, own: Sequence[Fact], registry: Registry, horizon: datetime | None
+) -> tuple[State, Decision | None] | None:
+    """The state of a run and the next decision about it; None if its rows cannot be read, which stops no other run."""
+    try:
+        definition = require(registry, run.saga_type, run.definition_version)
+        numbers = sorted(fact.decision_no or 0 for fact in own if fact.role in DECIDED)
+        if numbers != list(range(1, len(numbers) + 1)):
+            raise ValueError(f"its decisions have the numbers {numbers}")
+        state = fold(definition, own)
+        return state, state.next or (expire(definition, own, horizon) if horizon else None)
+    except Exception as error:  # noqa: BLE001  # another program may have written anything into the facts, by SQL
+        set_aside(run.log_fields, error)
+        return None
+
+
+def _may_be_written(run: Instance, changed: Collection[str]) -> bool:
+    """Whether any column differs. A trigger refuses to change the end of a run, which another program has written."""
+    if run.status in TERMINAL and (frozen := sorted(FROZEN & set(changed))):
+        set_aside(run.log_fields, ValueError(f"its row has ended and contradicts its facts: {', '.join(frozen)}"))
+        return False
+    return bool(changed)
+
+
+def set_aside(run: Mapping[str, Any], error: Exception) -> None:
+    log(Log.WORKFLOW_RUN_INVALID, **run, error=f"{type(error).__name__}: {error}")
 
 
 def require(registry: Registry, saga_type: str, version: int) -> Definition:

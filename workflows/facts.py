@@ -72,13 +72,22 @@ def of(instance_ids: Collection[int]) -> dict[int, list[state.Fact]]:
         "instance_id", "role", "step", "occurred_at", "origin", "detail", "aggregate_id", "decision_no"
     )
     for instance_id, role, step, at, origin, detail, aggregate_id, decision_no in rows:
-        facts[instance_id].append(state.Fact(role, step, at, origin, detail, aggregate_id, decision_no))
+        facts[instance_id].append(_fact(role, step, at, origin, detail, aggregate_id, decision_no))
     return facts
 
 
 def read(row: Fact) -> state.Fact:
     """A fact in the form that the fold takes."""
-    return state.Fact(row.role, row.step, row.occurred_at, row.origin, row.detail, row.aggregate_id, row.decision_no)
+    return _fact(row.role, row.step, row.occurred_at, row.origin, row.detail, row.aggregate_id, row.decision_no)
+
+
+def _fact(
+    role: str, step: str, at: datetime, origin: str, detail: str, aggregate_id: str | None, decision_no: int | None
+) -> state.Fact:
+    if role in state.OBSERVED:
+        # Another program may have written control characters by SQL, which no event of the hub may have.
+        detail, aggregate_id = state.printable(detail), state.printable(aggregate_id or "") or None
+    return state.Fact(role, step, at, origin, detail, aggregate_id, decision_no)
 
 
 def without_repeats(rows: Sequence[Row]) -> list[Row]:

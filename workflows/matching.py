@@ -19,7 +19,7 @@ from .definition import CORRELATION_ID, Definition
 from .facts import MAX_REPEATS, Row, fact_row
 from .models import Instance
 from .registry import Registry
-from .state import EVENT, FAILURE, TEXT_LENGTH, UNDO_FAILED
+from .state import EVENT, FAILURE, UNDO_FAILED, printable
 
 KEY_LENGTH = 200
 # Times outside of this range are not plausible; only SQL can store them.
@@ -91,11 +91,6 @@ class ParsedEvent:
             return json.loads(self._text)
         except (ValueError, RecursionError):
             return None
-
-
-def printable(text: str) -> str:
-    """The beginning, without control characters: the text is shown on pages and terminals."""
-    return "".join(character if character.isprintable() else " " for character in text[:TEXT_LENGTH]).strip()
 
 
 def plausible(at: datetime | None, now: datetime) -> datetime:

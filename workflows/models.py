@@ -89,9 +89,12 @@ class Instance(models.Model):
 
     @property
     def step_states(self) -> dict[str, str]:
-        """Step → state."""
-        states: dict[str, str] = json.loads(self.steps)
-        return states
+        """Step → state; empty if the column holds anything else, which only SQL can have written."""
+        try:
+            states = json.loads(self.steps)
+        except (ValueError, RecursionError):
+            return {}
+        return states if isinstance(states, dict) else {}
 
     @property
     def steps_to_undo(self) -> list[str]:

@@ -25,7 +25,6 @@ from . import facts, state, tracked_types, versions
 from .definition import Definition
 from .facts import MAX_REPEATS, fact_row
 from .fold import fold
-from .matching import printable
 from .models import Fact, Instance, WorkflowInbox
 
 # Role → whether it is about a step (True), about the whole run (False) or either (None).
@@ -116,7 +115,7 @@ def report(
     # Of a single step a service may report it at any time: it may be the first to know of a failure.
     if role == state.UNDONE and not step:
         _require_compensating(instance, step, key, OR_NAME_THE_STEP)
-    return _record(instance, role, step, state.VERB, key, actor=actor, detail=printable(error))
+    return _record(instance, role, step, state.VERB, key, actor=actor, detail=state.printable(error))
 
 
 def act(
@@ -228,6 +227,8 @@ def _is_stored(instance: Instance, key: str) -> bool:
 
 def _record(instance: Instance, role: str, step: str, origin: str, key: str, **columns: Any) -> Recorded:
     fact = fact_row(instance.pk, step, role, origin, clock.now(), idempotency_key=key, **columns)
+    # The console's role may write neither, and so no decision: they are NULL.
+    del fact["event_id"], fact["decision_no"]
     if origin == state.VERB:
         _refuse_repeats(instance, role, step, key)
     created = insert_new(Fact, [fact], key=("instance_id", "idempotency_key"))

@@ -68,6 +68,11 @@ SAGA_FAILED = "saga.failed"
 EMISSIONS = (SAGA_TIMED_OUT, SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_FAILED)
 
 
+def printable(text: str) -> str:
+    """The beginning, without control characters: the text is shown on pages and terminals."""
+    return "".join(character if character.isprintable() else " " for character in text[:TEXT_LENGTH]).strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """`at`: when it happened. `detail`: the reason of a failure, a decision as JSON, or a published event's type."""

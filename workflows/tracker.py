@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -15,9 +15,10 @@ from webhookhub.db.retry import in_transaction
 from webhookhub.stats import counters
 
 from . import facts, matching, versions
-from .advance import UnknownDefinition, advance, require
+from .advance import UnknownDefinition, advance, require, set_aside
+from .definition import Definition
 from .facts import Row
-from .matching import Key, Match
+from .matching import Key, Match, Run
 from .models import Instance, WorkflowInbox, WorkflowTouched
 from .registry import Registry
 from .services import new_run
@@ -42,9 +43,10 @@ class Tracker:
             try:
                 runs = self._record(leased)
             except UnknownDefinition:
-                # Another process created a run in a newer version after the refresh above. That version is stored.
+                # Another process created a run in a newer version after the refresh above. It was stored before the
+                # run: a version that is still unknown then is not one of ours, and its runs stop no others.
                 self._registry = versions.up_to_date(self._registry)
-                runs = self._record(leased)
+                runs = self._record(leased, lenient=True)
             advance(runs, self._registry)
             in_transaction(lambda: _remove(leased))
         return len(leased)
@@ -68,14 +70,14 @@ class Tracker:
         self._registry = versions.up_to_date(self._registry)
         return advance(ids, self._registry, horizon=horizon)
 
-    def _record(self, event_ids: Sequence[int]) -> set[int]:
+    def _record(self, event_ids: Sequence[int], *, lenient: bool = False) -> set[int]:
         """Write the facts of these events; returns the ids of their runs."""
         ids: set[int] = set()
         for start in range(0, len(event_ids), CHUNK):
-            ids |= self._record_chunk(event_ids[start : start + CHUNK], min(event_ids))
+            ids |= self._record_chunk(event_ids[start : start + CHUNK], min(event_ids), lenient)
         return ids
 
-    def _record_chunk(self, event_ids: Sequence[int], first: int) -> set[int]:
+    def _record_chunk(self, event_ids: Sequence[int], first: int, lenient: bool) -> set[int]:
         now, registry = clock.now(), self._registry
         matches = matching.match(registry, event_ids, now)
         runs = matching.existing({match.key for match in matches})
@@ -91,7 +93,9 @@ class Tracker:
             self._create(new)
             runs |= matching.existing(new)
         # Before anything is written: an unknown version means that this process has to refresh its definitions.
-        definitions = {key: require(registry, key[0], run.version) for key, run in runs.items()}
+        definitions = self._definitions(runs, lenient=lenient)
+        runs = {key: run for key, run in runs.items() if key in definitions}
+        young &= runs.keys()
 
         def read(matches: Sequence[Match], keys: Collection[Key]) -> list[Row]:
             own = (match for match in matches if match.key in keys)
@@ -102,6 +106,18 @@ class Tracker:
             rows += read(matching.match(registry, past[start : start + CHUNK], now), young)
         facts.observe(rows)
         return {run.id for run in runs.values()}
+
+    def _definitions(self, runs: Mapping[Key, Run], *, lenient: bool) -> dict[Key, Definition]:
+        """The definition of each run. `lenient` leaves out the runs whose version is not known."""
+        definitions = {}
+        for key, run in runs.items():
+            try:
+                definitions[key] = require(self._registry, key[0], run.version)
+            except UnknownDefinition as error:
+                if not lenient:
+                    raise
+                set_aside({"saga_type": key[0], "correlation_id": key[1]}, error)
+        return definitions
 
     def _create(self, keys: Collection[Key]) -> None:
         """Insert the runs in the version in force, which is stored first."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from webhookhub.db.bulk import insert_new
+from webhookhub.logs import Log, log
 
-from .definition import Definition
+from .definition import Definition, label
 from .models import Instance, UsedDefinition
 from .parsing import InvalidDefinition, parse
 from .registry import Registry, registry
@@ -39,7 +41,20 @@ def definition_of(instance: Instance) -> Definition:
 
 def stored() -> list[Definition]:
     rows = UsedDefinition.objects.order_by("name", "version").values_list("name", "version", "document")
-    return [parse(json.loads(document), f"{name} version {version}", stored=True) for name, version, document in rows]
+    return [definition for row in rows if (definition := _read(*row)) is not None]
+
+
+@lru_cache(maxsize=256)
+def _read(name: str, version: int, document: str) -> Definition | None:
+    """None for a row that another program has written by SQL and that nothing can read: logged once per process."""
+    try:
+        definition = parse(json.loads(document), label(name, version), stored=True)
+        if definition.key != (name, version):
+            raise ValueError(f"it defines {definition.label}")
+    except (InvalidDefinition, ValueError, TypeError, AttributeError, RecursionError) as error:
+        log(Log.WORKFLOW_DEFINITION_INVALID, saga_type=name, version=version, error=f"{type(error).__name__}: {error}")
+        return None
+    return definition
 
 
 def every_version() -> Iterator[Definition]:
@@ -68,7 +83,7 @@ def _used() -> dict[tuple[str, int], str]:
 def _changed(registry: Registry, used: Mapping[tuple[str, int], str]) -> Iterator[InvalidDefinition]:
     for (name, version), fingerprint in used.items():
         definition = registry.of_file(name, version)
-        if definition is not None and definition.fingerprint != fingerprint:
+        if definition is not None and definition.fingerprint != fingerprint and _is_readable(name, version):
             versions = [*used, *(other.key for other in registry.all())]
             newest = max(number for other, number in versions if other == name)
             yield InvalidDefinition(
@@ -77,6 +92,11 @@ def _changed(registry: Registry, used: Mapping[tuple[str, int], str]) -> Iterato
                 "has runs and was changed since, or another process has used this number with different content; "
                 f"restore the file and put the change into a new version, {newest + 1}, in a file of its own",
             )
+
+
+def _is_readable(name: str, version: int) -> bool:
+    rows = UsedDefinition.objects.filter(name=name, version=version).values_list("document", flat=True)
+    return any(_read(name, version, document) for document in rows)
 
 
 def remember(definitions: Collection[Definition]) -> None:

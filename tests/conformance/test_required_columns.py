@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db]
 
 # By a trigger, not by the server's own check of NULL, which a session may soften.
 REFUSED = 1644
+INVALID_JSON = 3140
 TABLES = (
     "customers",
     "dead_letter_requeues",
@@ -34,7 +35,14 @@ TABLES = (
     "webhook_delivery_sagas",
 )
 # Only their rows are kept as they are: nothing reads their NULLs to decide on a delivery.
-RECORDS = {"audit_log_entries", "saga_facts", "saga_instances", "workflow_definitions"}
+RECORDS = {
+    "audit_log_entries",
+    "hub_processes",
+    "saga_facts",
+    "saga_instances",
+    "workflow_definitions",
+    "workflow_event_types",
+}
 MODELS = {model._meta.db_table: model for model in apps.get_models()}
 # The trigger itself replaces NULL there.
 FILLED = {(trigger.table, trigger.column) for trigger in declared() if isinstance(trigger, Fill)}
@@ -44,10 +52,13 @@ TIMES = [
     ("INSERT", "delivery_requests", "due_at"),
     ("INSERT", "webhook_delivery_jobs", "attempt_at"),
     ("INSERT", "webhook_delivery_sagas", "next_attempt_at"),
+    ("INSERT", "webhook_delivery_sagas", "created_at"),
+    ("INSERT", "webhook_delivery_sagas", "updated_at"),
     ("INSERT", "endpoint_rates", "free_at"),
     ("INSERT", "endpoint_health", "failing_since"),
     ("UPDATE", "webhook_delivery_jobs", "finished_at"),
     ("UPDATE", "webhook_delivery_sagas", "next_attempt_at"),
+    ("UPDATE", "webhook_delivery_sagas", "updated_at"),
     ("UPDATE", "endpoint_rates", "free_at"),
     ("UPDATE", "endpoint_health", "failing_since"),
     ("UPDATE", "subscriptions", "verification_at"),
@@ -154,6 +165,32 @@ def test_a_time_is_a_date_of_the_calendar(event: str, table: str, column: str, t
     update = (f"UPDATE {table} SET {column} = %s WHERE id = %s", [time, pk])
     statement = copied(table, pk, {**changes, column: time}) if event == "INSERT" else update
     assert refusals({f"{table} {column}": statement}) == {}
+
+
+@pytest.mark.usefixtures("lax")
+def test_labels_are_an_object():
+    pk, changes = new_row("events")
+    wrong = ["", "x", "{", "[]", "5", "null", '"a"']
+    statements = {text: copied("events", pk, {**changes, "labels": text}) for text in wrong}
+    # MySQL's own type refuses what is no JSON.
+    assert set(refusals(statements).values()) <= {INVALID_JSON}
+    assert execute(*copied("events", pk, {**changes, "labels": '{"a": "b"}'})) == 1
+    assert Event.objects.count() == 2
+
+
+@pytest.mark.usefixtures("lax")
+def test_a_subscription_keeps_its_id():
+    pk, _ = new_row("subscriptions")
+    assert refusals({"id": ("UPDATE subscriptions SET id = id + 1 WHERE id = %s", [pk])}) == {}
+
+
+@pytest.mark.usefixtures("lax")
+@pytest.mark.parametrize("table", ["customers", "endpoint_rates", "subscriptions"])
+def test_a_row_does_not_use_up_the_ids(table: str):
+    pk, changes = new_row(table)
+    sql, parameters = copied(table, pk, changes)
+    sql = sql.replace("(", "(id, ", 1).replace("VALUES (", "VALUES (%s, ")
+    assert refusals({"id": (sql, [2**63 - 1, *parameters])}) == {}
 
 
 @pytest.mark.usefixtures("lax")

@@ -185,9 +185,9 @@ def test_the_database_refuses_a_saga_that_crosses(
 ):
     event = EventFactory.create(customer_key=of_event)
     new = NewSaga(event.pk, subscriptions[of_subscription].pk, 0, POLICY, claimed)
-    with pytest.raises(DatabaseError, match="has the customer of its event"), transaction.atomic():
+    with pytest.raises(DatabaseError, match=r"has its customer|of its customer or of none"), transaction.atomic():
         insert_sagas([new], 10)
-    with pytest.raises(DatabaseError, match="has the customer of its event"), transaction.atomic():
+    with pytest.raises(DatabaseError, match=r"has its customer|of its customer or of none"), transaction.atomic():
         insert_sagas([new, NewSaga(event.pk, subscriptions[of_subscription].pk, 0, POLICY, claimed)] * 2, 10)
     assert not Saga.objects.exists()
 

@@ -18,7 +18,7 @@ from tests.workflows.support import catch_up, expire, facts, instance, published
 from webhookhub.db import clock
 from webhookhub.stats import counters
 from workflows import tracked_types
-from workflows.advance import UnknownDefinition, advance
+from workflows.advance import advance
 from workflows.definition import Definition
 from workflows.facts import MAX_REPEATS, fact_row, without_repeats
 from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
@@ -402,10 +402,12 @@ def test_the_database_refuses_to_rewrite_history():
             cursor.execute(change)
 
 
-def test_an_unknown_version_is_an_error(trips: Path):
+def test_a_run_in_an_unknown_version_is_set_aside(trips: Path, log_stream: Any):
     tracked()
     publish("trip.booked", {"trip": {"id": 1}})
     catch_up()
 
-    with pytest.raises(UnknownDefinition, match="restart it with the program"):
-        advance([instance("1", "trip").pk], Registry([]))
+    assert advance([instance("1", "trip").pk], Registry([])) == 0
+
+    assert '"workflow_run_invalid"' in log_stream.getvalue()
+    assert "restart it with the program" in log_stream.getvalue()

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-STATE_MACHINE = ("trg_saga_created", "trg_saga_changed", "trg_job_created", "trg_job_changed", "trg_dead_created")
+STATE_MACHINE = (
+    "trg_saga_created",
+    "trg_saga_changed",
+    "trg_job_created",
+    "trg_job_changed",
+    "trg_dead_created",
+    "trg_instance_created",
+    "trg_fact_created",
+)
 
 
 def query(sql: str) -> Sequence[tuple[Any, ...]]:

@@ -49,6 +49,16 @@ REQUEUE_INSERT = (
     "retry_delays)"
 )
 
+# What the tracker reads, without the ids: another program may not use them up.
+RUN_INSERT = (
+    "INSERT (saga_id, saga_type, definition_version, correlation_key, current_step, status, error_message, steps, "
+    "anomaly, needs_operator, by_hand, version)"
+)
+FACT_COLUMNS = (
+    "instance_id, step, role, origin, idempotency_key, actor, reason, detail, aggregate_id, occurred_at, recorded_at"
+)
+DEFINITION_INSERT = "INSERT (name, version, fingerprint, document, first_used_at)"
+
 # Without the progress, which only the orchestrator writes.
 REQUEST_INSERT = (
     "INSERT (uid, kind, saga_id, conditions, max_saga_id, requested_by, requested_at, reason, request_token)"
@@ -98,7 +108,7 @@ COUNTING = {"stats_counters": "SELECT, INSERT, UPDATE"}
 # For every loop: check the migrations, register, send heartbeats, unregister.
 LOOP = {
     "django_migrations": "SELECT",
-    "hub_processes": "SELECT, INSERT, UPDATE (heartbeat_at), DELETE",
+    "hub_processes": "SELECT, INSERT (name, kind, host, pid, started_at, heartbeat_at), UPDATE (heartbeat_at), DELETE",
 }
 
 ROLES = (
@@ -207,11 +217,11 @@ ROLES = (
             "webhook_delivery_sagas": f"SELECT, INSERT ({SAGA_COLUMNS}, generation)",
             "dead_letter_requeues": f"SELECT, {REQUEUE_INSERT}",
             "delivery_requests": f"SELECT, {REQUEST_INSERT}",
-            # Facts of services and operators; run_workflows evaluates them.
-            "saga_instances": "SELECT, INSERT",
-            "saga_facts": "SELECT, INSERT",
+            # Facts of services and operators, and no decisions; run_workflows evaluates them.
+            "saga_instances": f"SELECT, {RUN_INSERT}",
+            "saga_facts": f"SELECT, INSERT ({FACT_COLUMNS})",
             "workflow_event_types": "SELECT, INSERT",
-            "workflow_definitions": "SELECT, INSERT",
+            "workflow_definitions": f"SELECT, {DEFINITION_INSERT}",
             "log_in_allowances": "SELECT, INSERT, UPDATE",
             "second_factors": EDIT,
             "recovery_codes": EDIT,
@@ -236,15 +246,16 @@ ROLES = (
             "stats_workflow_periods": "SELECT, INSERT, UPDATE",
             "events": f"SELECT, {EVENT_INSERT}",
             "webhook_delivery_sagas": "SELECT",
-            "saga_instances": "SELECT, INSERT, UPDATE (aggregate_id, current_step, status, started_at, completed_at, "
+            "saga_instances": f"SELECT, {RUN_INSERT}, "
+            "UPDATE (aggregate_id, current_step, status, started_at, completed_at, "
             "error_message, compensation_started_at, deadline, steps, anomaly, needs_operator, by_hand, version, "
             "updated_at)",
-            "saga_facts": "SELECT, INSERT",
+            "saga_facts": f"SELECT, INSERT ({FACT_COLUMNS}, event_id, decision_no)",
             "workflow_inbox": "SELECT, INSERT, UPDATE (lease_until), DELETE",
             "workflow_touched": "SELECT, DELETE",
             # No DELETE: an operator ends tracking with `workflows untrack`.
             "workflow_event_types": "SELECT, INSERT, UPDATE (caught_up)",
-            "workflow_definitions": "SELECT, INSERT",
+            "workflow_definitions": f"SELECT, {DEFINITION_INSERT}",
         },
     ),
     Role(

@@ -96,6 +96,33 @@ class RealTimes:
 
 
 @dataclass(frozen=True)
+class OnCalendar:
+    """Rejects a row with a time in one of `columns`, which are NOT NULL, that is no date of the calendar or too late.
+
+    Like RealTimes, and quicker: one function and one comparison for each column.
+    """
+
+    columns: Sequence[str]
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        real = " AND ".join(vendors.is_day_before_sql(connection, f"NEW.{name}", TOO_LATE) for name in self.columns)
+        yield vendors.RowCheck(
+            vendors.ALWAYS, [real], f"{' or '.join(self.columns)} is no date of the calendar, or too late: refused"
+        )
+
+
+@dataclass(frozen=True)
+class OnServers:
+    """A rule for the servers, on which other programs have roles: the embedded database belongs to the hub alone."""
+
+    rule: Rule
+
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]:
+        if vendors.is_server(connection):
+            yield from self.rule.checks(connection)
+
+
+@dataclass(frozen=True)
 class NotBlank:
     """Rejects a row with a text in one of `columns` that holds nothing visible."""
 
@@ -134,7 +161,7 @@ class Fill:
     table: str
     column: str
     uid: str
-    rules: Sequence[Check | Required] = ()
+    rules: Sequence[Check | Required | OnServers] = ()
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         checks = checks_of(self.rules, connection)
@@ -318,7 +345,7 @@ class Tally:
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
-AnyRule = Rule | Check | Required | RealTimes | NotBlank | Copied
+AnyRule = Rule | Check | Required | RealTimes | NotBlank | Copied | OnServers | OnCalendar
 
 
 def checks_of(rules: Sequence[AnyRule], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
@@ -347,6 +374,9 @@ def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: S
     same += [vendors.same_bytes(connection, f"OLD.{name}", f"NEW.{name}") for name in columns]
     return " AND ".join(same)
 
+
+# For tables into which roles insert by Django: MariaDB returns the new id only to those who may also write it.
+IDS_LEFT = Rule("ids", "An id leaves room for the next ones: INSERT refused", when=f"NEW.id > {2**62}")
 
 Trigger = Refusal | Reset | Fill | Copy | Insert | Mirror | Tally
 

@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ SUPPORTED = "MySQL 8.0.13 or MariaDB 10.6, or newer"
 
 UNKNOWN_TABLE = 1146
 MAX_BIGINT = 2**63 - 1
+# TO_DAYS() of the servers, for 0001-01-01 and 1970-01-01.
+FIRST_DAY, EPOCH_DAY = 366, 719528
 # "INSERT command denied to user 'name'@'host' for table `database`.`table`", or "for column 'c' in table 't'".
 _DENIED = re.compile(
     r"(?P<statement>[A-Z ]+) command denied to user '(?P<user>[^']*)'@.* table [`'](?:[^`']*`\.`)?(?P<table>[^`']*)[`']"
@@ -196,6 +199,15 @@ def is_time_sql(connection: BaseDatabaseWrapper, column: str) -> str:
     calendar = f"{seconds} >= '1970-01-01' AND {seconds} IS datetime({seconds},'+0 days')"
     is_fraction = f"{fraction} GLOB '.[0-9]*' AND {fraction} NOT GLOB '.*[^0-9]*' AND length({fraction}) <= 7"
     return f"{calendar} AND ({fraction} = '' OR {is_fraction})"
+
+
+def is_day_before_sql(connection: BaseDatabaseWrapper, column: str, end: str) -> str:
+    """A date of the calendar from 1970 on and before `end`; not true for NULL."""
+    if is_server(connection):
+        # TO_DAYS() is NULL for dates with a zero in them.
+        last = (date.fromisoformat(end) - date(1, 1, 1)).days + FIRST_DAY - 1
+        return f"TO_DAYS({column}) BETWEEN {EPOCH_DAY} AND {last}"
+    return f"{is_time_sql(connection, column)} AND {column} < '{end}'"
 
 
 def is_seconds_list_sql(connection: BaseDatabaseWrapper, column: str) -> str:

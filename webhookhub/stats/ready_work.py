@@ -20,6 +20,7 @@ from sagas.parking import oldest_parked, parked_subscriptions
 from sagas.transitions import WAITING
 from subscriptions.models import Subscription
 from webhookhub.conf import hub
+from webhookhub.db import clock
 from workflows.models import TrackedType, WorkflowInbox
 
 from .models import MINUTE, Period
@@ -111,7 +112,9 @@ def _oldest_parked() -> Work | None:
 
 def _last_attempts(urls: Mapping[int, str]) -> dict[str, datetime]:
     """The end of the last minute in which an attempt of each endpoint has finished; `urls` are by subscription."""
-    minutes = Period.objects.filter(period=MINUTE, subscription_id__in=urls).values("subscription_id").order_by()
+    # Not those of the future, which another program has written by SQL: a minute after them may not exist.
+    past = Period.objects.filter(period=MINUTE, subscription_id__in=urls, starts_at__lte=clock.now())
+    minutes = past.values("subscription_id").order_by()
     last: dict[str, datetime] = {}
     for subscription_id, starts_at in minutes.annotate(last=Max("starts_at")).values_list("subscription_id", "last"):
         ended = starts_at + timedelta(minutes=1)

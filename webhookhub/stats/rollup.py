@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime
+from datetime import UTC, datetime
 
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -12,6 +12,8 @@ from webhookhub.db.retry import in_transaction
 
 from .attempts import KEY
 from .models import COUNTED, HOUR, MINUTE, Period, WorkflowPeriod
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _LateResult(Exception):
@@ -66,7 +68,9 @@ def _delete_workflow_hours(before: datetime) -> int:
 def _head(period: str, before: datetime, batch_size: int) -> tuple[datetime, int] | None:
     """The oldest period before this time, and the last subscription of its first batch."""
     # One read: between two, another cleaner may roll up the rows.
-    old = Period.objects.filter(period=period, starts_at__lt=before).order_by("starts_at", "subscription_id", "shard")
+    # Not those with the zero date, which another program has written by SQL and which reads as no time.
+    old = Period.objects.filter(period=period, starts_at__gte=EARLIEST, starts_at__lt=before)
+    old = old.order_by("starts_at", "subscription_id", "shard")
     rows = list(old.values_list("starts_at", "subscription_id")[:batch_size])
     if not rows:
         return None
