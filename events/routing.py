@@ -6,6 +6,7 @@ The sagas come first: after a crash in between, the event is routed again, and t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ from .models import Event, RoutingInbox
 # Limits the sagas of one transaction, so that an event type with very many subscriptions does not hold locks for long.
 MAX_NEW_SAGAS = 5000
 WAITING = Condition(RoutingInbox)
+# In a backlog, events of other types and customers than the most frequent one are looked for among so many ids at once.
+LOOK_AHEAD = 5000
 
 
 class Waiting(NamedTuple):
@@ -49,6 +52,14 @@ _waiting = CompiledSelect(
         .values_list(*Waiting._fields)[:limit]
     )
 )
+_others = CompiledSelect(
+    lambda after, upto, event_type, customer_key, limit: (
+        RoutingInbox.objects.filter(event_id__gt=after, event_id__lte=upto)
+        .exclude(event_type=event_type, customer_key=customer_key)
+        .order_by("event_id")
+        .values_list("event_id")[:limit]
+    )
+)
 # The version in the same statement: it is as new as the rows, so a subscription older than an event is not missed.
 _hinted = CompiledSelect(
     lambda ids: (
@@ -64,6 +75,9 @@ class Router:
         self._subscriptions = SubscriptionCache()
         # Routed events that are still in the inbox.
         self.routed = Held()
+        # The last batch, and up to which event others() has looked.
+        self._batch: Sequence[Waiting] = ()
+        self._looked_to = 0
 
     def route(self, batch_size: int) -> int:
         """Route one batch of the inbox; returns the number of events.
@@ -77,6 +91,27 @@ class Router:
         _log_routed(created)
         _log_unmatched({row.event_id for row in taken} - matched)
         return len(taken)
+
+    def others(self, limit: int) -> list[int]:
+        """Events further behind that are not of the type and customer of most of the last batch, `limit` at most.
+
+        A burst must not delay all others. Each call looks through a part of the inbox, from there on where the call
+        before has ended.
+        """
+        if not self._batch:
+            return []
+        (event_type, customer_key), _ = Counter((row.event_type, row.customer_key) for row in self._batch).most_common(
+            1
+        )[0]
+        after = max(self._looked_to, self._batch[-1].event_id)
+        upto = after + LOOK_AHEAD
+        rows = _others(after=after, upto=upto, event_type=event_type, customer_key=customer_key, limit=Limit(limit))
+        found = [pk for (pk,) in rows]
+        if len(found) == limit:
+            self._looked_to = found[-1]
+        else:
+            self._looked_to = upto if upto < _newest() else 0
+        return found
 
     def route_hinted(self, ids: Sequence[int], batch_size: int) -> tuple[int, list[int]]:
         """Route those of these events that are in the inbox; returns how many, and the ids left for another call.
@@ -103,6 +138,7 @@ class Router:
 
     def _route(self, batch_size: int) -> tuple[Sequence[Waiting], Sequence[CreatedSaga], set[int]]:
         waiting = [Waiting(*row) for row in _waiting(limit=Limit(batch_size))]
+        self._batch = waiting
         if not waiting:
             return [], [], set()
         # Read after the events: a subscription that is older than an event must not be missed.
@@ -115,6 +151,14 @@ class Router:
 
     def _index(self, waiting: Sequence[Waiting], version: int | None = None) -> Index:
         return self._subscriptions.index({row.customer_key for row in waiting}, version)
+
+
+def _newest() -> int:
+    """The newest event of the inbox."""
+    return next((pk for (pk,) in _newest_first()), 0)
+
+
+_newest_first = CompiledSelect(lambda: RoutingInbox.objects.order_by("-event_id").values_list("event_id")[:1])
 
 
 class _RemovedByAnother(Exception):
@@ -207,6 +251,7 @@ class RouterStep(Step):
         found = self._polled.run(batch_size, self._router.route)
         if found >= limit:
             self._poll_soon.set()
+            self._hinted.run(batch_size, lambda limit: self._route_hinted(self._router.others(limit), batch_size))
         self.between()
         return found
 

@@ -7,10 +7,10 @@ import pytest
 from events import routing
 from events.intake import NewEvent, publish, publish_many
 from events.models import Event, RoutingInbox
-from events.routing import Router
+from events.routing import Router, RouterStep
 from sagas.models import Saga
 from subscriptions.models import Subscription
-from tests.factories import SubscriptionFactory
+from tests.factories import EventFactory, SubscriptionFactory
 
 pytestmark = [pytest.mark.every_engine, pytest.mark.django_db]
 
@@ -141,3 +141,35 @@ def test_routing_changes_neither_events_nor_subscriptions():
     Router().route(10)
 
     assert (list(Event.objects.values()), list(Subscription.objects.values())) == before
+
+
+def test_a_burst_of_one_type_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch):
+    """Without hints: they may be lost."""
+    monkeypatch.setattr(routing, "LOOK_AHEAD", 20)
+    for event_type in ("burst.0", "single.0", "single.1"):
+        SubscriptionFactory(event_type=event_type)
+    EventFactory.create_batch(30, event_type="burst.0")
+    single = EventFactory(event_type="single.0")
+    EventFactory.create_batch(30, event_type="burst.0")
+    last = EventFactory(event_type="single.1")
+    step = RouterStep()
+    step._poll_soon.take()
+    turns: list[set[str]] = []
+    while not turns or len(turns[-1]) < 3:
+        step.run(5)
+        turns.append(set(Saga.objects.values_list("event__event_type", flat=True)))
+        assert len(turns) < 8, turns
+    assert Saga.objects.filter(event__in=[single, last]).count() == 2
+    assert Saga.objects.count() < 50
+    while RoutingInbox.objects.exists():
+        step.run(5)
+    assert Saga.objects.count() == 62
+
+
+def test_a_customers_burst_does_not_delay_other_customers():
+    SubscriptionFactory(event_type="order.created")
+    EventFactory.create_batch(30, event_type="order.created", customer_key="busy")
+    other: Event = EventFactory.create(event_type="order.created", customer_key="calm")
+    RouterStep().run(5)
+    assert Saga.objects.filter(event=other).exists()
+    assert Saga.objects.count() == 6

@@ -24,7 +24,6 @@ from sagas.orchestrator import Orchestrator
 from sagas.parking import READ_AT_ONCE, ParkedSubscriptions, oldest_parked, park, parked_subscriptions, unpark
 from sagas.settle import Settler
 from sagas.windows import SMALLEST
-from subscriptions import endpoints
 from subscriptions.endpoints import BURST, take_slots
 from subscriptions.models import EndpointRate, Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
@@ -286,8 +285,8 @@ class DatabaseClock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = self.started = clock.now()
         self._monotonic = time.monotonic()
-        monkeypatch.setattr(endpoints.clock, "now", lambda: self.now)
-        monkeypatch.setattr(flow_module.time, "monotonic", lambda: self._monotonic + self.seconds)
+        monkeypatch.setattr(clock, "now", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self._monotonic + self.seconds)
 
     @property
     def seconds(self) -> float:
@@ -400,6 +399,26 @@ def _first_of_each(rows: Sequence[tuple[int, int, str, int]]) -> bool:
         Saga.objects.filter(parked_subscription_id=subscription_id).order_by("id").values_list("id", flat=True)[0] == pk
         for pk, subscription_id, *_ in rows[:5]
     )
+
+
+@pytest.mark.parametrize("backlog", [30, 90])
+def test_when_a_quick_endpoint_falls_silent_no_more_than_its_window_is_open(hub_settings, backlog: int):
+    """So workers give back at most these jobs, however many deliveries wait."""
+    hub_settings(endpoint_window=20)
+    subscription = subscribe()
+    waiting(subscription, 60 + backlog)
+    flow = Flow()
+    while len(attempted()) < 60:
+        dispatch(BATCH, flow=flow)
+        admit(BATCH, flow)
+        flow.note_finished(finish())
+    created = Job.objects.count()
+    for _ in range(5):
+        flow._sweep_at = 0.0
+        dispatch(BATCH, flow=flow)
+        admit(BATCH, flow)
+    assert 0 < Job.objects.count() - created <= 20
+    assert len(parked()) == 60 + backlog - Job.objects.count()
 
 
 def test_waiting_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture):

@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -38,8 +38,8 @@ QUEUE_LENGTH_FILE = Path("/proc/sys/net/unix/max_dgram_qlen")
 DEFAULT_QUEUE_LENGTH = 10
 # How long an address without a process is tried only after the others.
 ABSENT_SECONDS = 1.0
-# Ids that found all queues full go with the next notification; of more than this, the oldest are left to polling.
-MAX_HELD_BACK = 50
+# Ids that found all queues full go before the next notification; of more than this, the oldest are left to polling.
+MAX_HELD_BACK = 200
 
 
 class Hint(NamedTuple):
@@ -118,16 +118,27 @@ def notify(kind: str, topic: str = "", ids: Sequence[int] = ()) -> None:
 
 
 def _notify(kind: str, topic: str, ids: Sequence[int]) -> None:
-    for part in _parts(ids):
-        _notify_one(kind, topic, part)
+    if not 0 < len(ids) <= FEW:
+        for part in _parts(ids, MAX_IDS):
+            _notify_one(kind, topic, part)
+        return
+    # In parts that are few: bulk would be overtaken.
+    held_back = _held_back[kind, topic]
+    unsent = [*held_back, *ids]
+    held_back.clear()
+    for part in _parts(unsent, FEW):
+        if not _notify_one(kind, topic, part):
+            held_back.extend(unsent)
+            return
+        del unsent[: len(part)]
 
 
-def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
-    """Notifies one process of this kind, each in turn; this process may be one of them."""
+def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> bool:
+    """Notifies one process of this kind, each in turn; this process may be one of them.
+
+    False if all queues are full.
+    """
     step = steps_of_this_process.get(kind)
-    held_back, carries = _held_back[kind, topic], 0 < len(ids) <= FEW
-    if carries:
-        ids = [*held_back, *ids]
     sender, addresses, data = _sender_of_this_process(), _addresses(kind), _encoded(topic, ids)
     now, first, is_full = time.monotonic(), _next_index.get(kind, 0), False
 
@@ -151,19 +162,15 @@ def _notify_one(kind: str, topic: str, ids: Sequence[int]) -> None:
                 _absent_until[address] = now + ABSENT_SECONDS
                 continue
         _next_index[kind] = (index + 1) % MAX_PROCESSES
-        if carries:
-            held_back.clear()
-        return
+        return True
     if step is not None:
         step.hint(topic, ids)
-    elif is_full and carries:
-        held_back.clear()
-        held_back.extend(ids)
+        return True
+    return not is_full
 
 
-def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(ids) or 1, MAX_IDS):
-        yield ids[start : start + MAX_IDS]
+def _parts(ids: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [ids[start : start + size] for start in range(0, len(ids) or 1, size)]
 
 
 def _encoded(topic: str, ids: Sequence[int]) -> bytes:

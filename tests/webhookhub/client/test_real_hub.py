@@ -162,6 +162,7 @@ def test_deliveries_are_sent_now_abandoned_and_sent_again(connect: Connect):
     while apply_requests(100):
         pass
     new = staff.find(again.uid).new_delivery
+    assert new is not None
     assert Saga.objects.get(id=new).generation == 1
     assert staff.find(all_now.uid).changed == 2
 
