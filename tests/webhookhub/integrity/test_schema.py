@@ -13,7 +13,16 @@ from webhookhub.db.triggers import declared
 from webhookhub.integrity.checks import schema
 from webhookhub.integrity.checks.schema import own_models
 
-from .support import add_constraint, audit, drop_triggers, execute, keys, remove_constraint, restore_triggers
+from .support import (
+    add_constraint,
+    audit,
+    drop_triggers,
+    execute,
+    keys,
+    remove_constraint,
+    restore_triggers,
+    schema_editor,
+)
 
 pytestmark = pytest.mark.every_engine
 
@@ -81,10 +90,10 @@ def test_each_missing_key_and_check_is_named(only_of: Callable[[type[models.Mode
 def test_each_missing_index_is_named(only_of: Callable[[type[models.Model]], list[str]]):
     for model in own_models():
         for index in model._meta.indexes:
-            with connection.schema_editor() as editor:
+            with schema_editor() as editor:
                 editor.remove_index(model, index)
             found = only_of(model)
-            with connection.schema_editor() as editor:
+            with schema_editor() as editor:
                 editor.add_index(model, index)
             assert found == [index.name]
     assert audit("keys") == {}
@@ -104,7 +113,7 @@ def test_a_key_of_the_same_name_on_other_columns_is_named():
 
 
 def _swap(old: models.Index | models.BaseConstraint, new: models.Index | models.BaseConstraint) -> None:
-    with connection.schema_editor() as editor:
+    with schema_editor() as editor:
         for verb, item in (("remove", old), ("add", new)):
             kind = "index" if isinstance(item, models.Index) else "constraint"
             getattr(editor, f"{verb}_{kind}")(Job, item)
@@ -124,7 +133,7 @@ def test_a_generated_column_that_became_a_plain_one_is_named():
         assert keys(audit("keys")["keys"]) == [column.column]
     finally:
         execute("ALTER TABLE webhook_delivery_jobs DROP INDEX uniq_job_active_saga, DROP COLUMN active_saga_id")
-        with connection.schema_editor() as editor:
+        with schema_editor() as editor:
             editor.add_field(Job, column)
             editor.add_constraint(Job, next(each for each in Job._meta.constraints if "active" in each.name))
     assert audit("keys") == {}
