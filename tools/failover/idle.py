@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -14,14 +13,6 @@ from tools.torture import journal
 from .site import Site
 
 STATEMENTS = "SHOW GLOBAL STATUS LIKE 'Questions'"
-
-
-def prefer(site: Site, server: int) -> None:
-    """Lets the processes of the site and the database server run before all others, as if the machine did nothing else.
-    Needs root."""
-    for pid in [server, *(pid for process in site.running.values() for pid in process_tree(process.pid))]:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(1))
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,7 @@ def test_the_hub_follows_the_primary(site: Site, network: Network, group: Group,
     web = site.start_web("web", network["web"])
     site.wait_for(lambda: site.probe(network["web"], "/readyz") == 200, "the hub is ready")
     site.start_producer("one", network["client"], web, RATE, BURST)
+    site.prefer(*(member.pid for member in group.members))
     time.sleep(3)
     outages = [
         kill(site, group),

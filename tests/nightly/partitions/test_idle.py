@@ -42,7 +42,7 @@ def test_an_idle_hub_on_several_hosts_delivers_at_once(site: Site, network: Netw
     time.sleep(2)
     cost = idle.cost(site, [*hosts, "web"], server.pid, COST_SECONDS)
     site.start_producer("idle", network["client"], url, 1)
-    idle.prefer(site, server.pid)
+    site.prefer(server.pid)
     time.sleep(EVENTS)
     site.stop("producer-idle")
     assert describe(site.judge(network["web"])) == ""

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tools.failover.measured import Outage
+from tools.failover.servers import HostServer
 from tools.failover.site import Site, describe, note
 from tools.support.network import BOTH, DROP, IN, OUT, REJECT, Network
 from webhookhub.stats import counters
@@ -29,12 +30,13 @@ WEB = "the web server and the database"
 WAYS = [(BOTH, DROP), (IN, DROP), (OUT, DROP), (BOTH, REJECT)]
 
 
-def test_nothing_is_lost_while_hosts_are_cut_off(site: Site, network: Network):
+def test_nothing_is_lost_while_hosts_are_cut_off(site: Site, network: Network, server: HostServer):
     for name in ("loops-a", "loops-b"):
         site.start_loops(name, network[name])
     url = site.start_web("web", network["web"])
     site.wait_for(lambda: site.probe(network["web"], "/readyz") == 200, "the hub is ready")
     site.start_producer("one", network["client"], url, RATE, BURST)
+    site.prefer(server.pid)
     database, endpoint, loops = network["database"], network["endpoint"], [network["loops-a"], network["loops-b"]]
     time.sleep(3)
     outages = []
