@@ -207,20 +207,15 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
 
 @resource.get("/{subscription_id}/endpoint", EndpointOut, "Show the state of a subscription's endpoint", 404)
 def show_endpoint(request: HttpRequest, subscription_id: PathId) -> EndpointOut:
-    """Of all subscriptions with this callback_url together; not for a key of a customer."""
-    if caller_of(request).key.only_customer is not None:
-        raise problems.not_found()
+    """Of all subscriptions of this endpoint together."""
     return endpoints.described(of_subscription(_subscription(request, subscription_id), clock.now()))
 
 
 @resource.post("/{subscription_id}/enable", SubscriptionOut, "Enable a disabled endpoint", 404, 409, body=EnableIn)
 def enable(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
-    """For all subscriptions with this callback_url. Nothing changes if it is not disabled."""
+    """For all subscriptions of this endpoint. Nothing changes if it is not disabled."""
     body = parsing.read(request, EnableIn)
     subscription = _subscription(request, subscription_id)
-    if caller_of(request).key.only_customer is not None and not subscription.verified:
-        # Another customer may have subscribed the same URL: only its owner can verify it.
-        raise Problem(409, "Nothing was changed: verify the subscription, which also enables its endpoint.")
     try:
         health.enable(subscription, reason=body.reason)
     except InvalidReason as error:
@@ -271,28 +266,24 @@ def _subscription(request: HttpRequest, pk: int) -> Subscription:
     return subscription
 
 
-def _disabled_reasons(rows: Sequence[Subscription]) -> dict[str, str]:
-    return health.reasons([row.callback_url for row in rows if row.disabled_at is not None])
+def _disabled_reasons(rows: Sequence[Subscription]) -> dict[int | None, str]:
+    return health.reasons([row.endpoint_id for row in rows if row.disabled_at is not None])
 
 
 def _described(
-    request: HttpRequest, subscription: Subscription, reasons: Mapping[str, str] | None = None
+    request: HttpRequest, subscription: Subscription, reasons: Mapping[int | None, str] | None = None
 ) -> SubscriptionOut:
     """A URL may contain a password in its query: only keys that may set the URL see it whole."""
     key = caller_of(request).key
     url = subscription.callback_url if key.has_scope(SUBSCRIPTIONS_WRITE) else subscription.shown_url
-    fields = {**_fields(subscription, reasons), "callback_url": url}
-    if key.only_customer is not None and not subscription.verified:
-        # The endpoint of a URL that the customer has not verified may be another's.
-        fields |= {"disabled_at": None, "disabled_reason": None}
-    return SubscriptionOut(**fields)
+    return SubscriptionOut(**{**_fields(subscription, reasons), "callback_url": url})
 
 
 def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSecret:
     return SubscriptionWithSecret(**_fields(subscription), secret=secret)
 
 
-def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _fields(subscription: Subscription, reasons: Mapping[int | None, str] | None = None) -> dict[str, Any]:
     columns = SubscriptionOut.model_fields.keys() - COMPUTED
     delay = subscription.base_delay
     if reasons is None:
@@ -306,7 +297,7 @@ def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None
         "header_names": services.header_names(subscription),
         "client_certificate": _certificate(subscription),
         "oauth2_client": _oauth2_client(subscription),
-        "disabled_reason": health.describe(reasons.get(subscription.callback_url, "")) or None,
+        "disabled_reason": health.describe(reasons.get(subscription.endpoint_id, "")) or None,
     }
 
 

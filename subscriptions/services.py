@@ -18,8 +18,9 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record, url_without_query
 from webhookhub.db.errors import Kind, kind_of
 
-from . import credential_services, customers, filters, headers
-from .models import Subscription
+from . import credential_services, customers, filters, headers, health
+from .endpoint_models import Endpoint, EndpointSettings
+from .models import Subscription, endpoint_id
 from .signing import SYMMETRIC, BadSecret, check_shared
 
 HEADERS = "headers"
@@ -27,6 +28,14 @@ HEADERS = "headers"
 RETRIES = ("max_retry_limit", "base_delay", "retry_delays")
 FILTER = "label_filter"
 EDITABLE = frozenset({"event_type", "callback_url", "active", "description", *RETRIES, "rate_limit", FILTER, HEADERS})
+# Of an endpoint, with the values that a new one has.
+DEFAULTS = {
+    "active": True,
+    "description": "",
+    **dict.fromkeys(RETRIES),
+    "rate_limit": None,
+    "signing_scheme": SYMMETRIC,
+}
 # The signing scheme belongs to the secret: later it is changed by a rotation only. The customer is never changed.
 SET_ON_CREATE = EDITABLE | {"signing_scheme", "customer_key"}
 # A shared secret that receivers know already, from another system. It is encrypted before it is stored.
@@ -68,6 +77,7 @@ def create(values: Mapping[str, Any]) -> Subscription:
     _validate(subscription)
     with _duplicates_reported(subscription), transaction.atomic():
         _require_customer(subscription)
+        _join_endpoint(subscription, values)
         subscription.save()
         filled = {name: value for name, value in _values(subscription).items() if value not in (None, "")}
         details = {name: _audited(name, value) for name, value in filled.items()}
@@ -81,6 +91,10 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
     if not values:
         return subscription
     with _duplicates_reported(subscription), transaction.atomic():
+        shared = is_shared(subscription)
+        if not shared and values.get("callback_url") not in (None, subscription.callback_url):
+            # First, like a process that disables an endpoint: in another order, they would block each other.
+            health.forget_url(endpoint_id(subscription))
         stored = Subscription.objects.select_for_update().get(pk=subscription.pk)
         if seen is not None and seen != version(stored):
             raise ChangedSince
@@ -97,8 +111,17 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         if subscription.custom_headers and "custom_headers" in columns:
             Subscription.objects.require_keys()
         subscription.save(update_fields=columns)
+        if shared:
+            # A trigger has given it an endpoint of its own: the other subscriptions keep their settings.
+            subscription.refresh_from_db(fields=["endpoint"])
         _record_change(stored, subscription)
     return subscription
+
+
+def is_shared(subscription: Subscription) -> bool:
+    """Whether its endpoint has other subscriptions."""
+    same = Subscription.objects.existing().filter(endpoint=endpoint_id(subscription))
+    return same.exclude(pk=subscription.pk).exists()
 
 
 def version(subscription: Subscription) -> str:
@@ -201,6 +224,33 @@ def _require_customer(subscription: Subscription) -> None:
     """The row is locked: if the customer is being disabled, it is before this subscription or with it."""
     if subscription.customer_key and not customers.lock_enabled(subscription.customer_key):
         raise InvalidSubscription({"customer_key": _("There is no enabled customer with this key.")})
+
+
+def _join_endpoint(subscription: Subscription, values: Mapping[str, Any]) -> None:
+    """Share the customer's endpoint with this URL, if it has the settings that were given; otherwise get a new one."""
+    endpoints = Endpoint.objects.existing().filter(
+        customer_key=subscription.customer_key, callback_url=subscription.callback_url
+    )
+    for endpoint in endpoints.select_for_update().order_by("id"):
+        if _has_settings(endpoint, subscription, values):
+            subscription.join(endpoint)
+            return
+
+
+def _has_settings(endpoint: Endpoint, new: Subscription, values: Mapping[str, Any]) -> bool:
+    """Whether the endpoint has what was given; what was left out, or is the default, is whatever the endpoint has."""
+    for name, default in DEFAULTS.items():
+        if getattr(new, name) not in (default, getattr(endpoint, name)):
+            return False
+    try:
+        same_secret = not values.get(SECRET) or crypto.decrypt(endpoint.secret) == values[SECRET]
+        return same_secret and _plain_headers(new) in ("", _plain_headers(endpoint))
+    except crypto.Undecipherable:
+        return False
+
+
+def _plain_headers(target: EndpointSettings) -> str:
+    return crypto.decrypt(target.custom_headers) if target.custom_headers else ""
 
 
 def _encrypted(custom: Mapping[str, str]) -> str:

@@ -83,7 +83,7 @@ CHECKS = (
         # One that is not verified gets no deliveries, and its verification enables the endpoint.
         sql="""
             SELECT u.id, COALESCE(u.disabled_at, 'not') AS own, COALESCE(h.disabled_at, 'not') AS of_endpoint
-            FROM {table} LEFT JOIN endpoint_health h {health_by_url} ON h.callback_url = u.callback_url
+            FROM {table} LEFT JOIN endpoint_health h {health_by_endpoint} ON h.endpoint_id = u.endpoint_id
             WHERE {in_batch} AND u.verified = 1 AND (u.disabled_at IS NULL) <> (h.disabled_at IS NULL)
         """,
         message="disabled: {own}, its endpoint: {of_endpoint}",
