@@ -26,12 +26,20 @@ from .endpoint_models import SETTINGS, Endpoint, EndpointSettings, customer_key_
 from .endpoint_models import encrypted_new_secret as encrypted_new_secret
 from .endpoint_models import validate_callback_url as validate_callback_url
 from .fields import LabelFilterField
+from .patterns import PATTERN
+from .patterns import normalise as normalise_pattern
 from .signing import ASYMMETRIC, new_secret
 
 SAMPLE = 5
 
 event_type_validator = RegexValidator(
     r"\A[A-Za-z0-9_.-]{1,100}\Z", _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
+)
+
+
+event_pattern_validator = RegexValidator(
+    rf"\A{PATTERN}\Z",
+    _("An event type has 1 to 100 letters, digits, dots, dashes and underscores. At the end, .* stands for any rest."),
 )
 
 
@@ -118,7 +126,13 @@ class Subscription(EndpointSettings):
         db_default="",
         help_text=_("Its events only. Empty: the events of all customers, and those without one."),
     )
-    event_type = ExactTextField(_("event type"), max_length=100, validators=[event_type_validator])
+    # Or a pattern of them, as subscriptions.patterns has it.
+    event_type = ExactTextField(
+        _("event type"),
+        max_length=100,
+        validators=[event_pattern_validator],
+        help_text=_("One event type, order.* for all that begin with “order.”, or * for all."),
+    )
     label_filter = LabelFilterField(
         _("label filter"),
         null=True,
@@ -180,6 +194,11 @@ class Subscription(EndpointSettings):
     def audit_name(self) -> str:
         """The name in the audit log, which must not contain secrets."""
         return f"{self.event_type} → {url_without_query(self.callback_url)}"
+
+    def clean(self) -> None:
+        super().clean()
+        if isinstance(self.event_type, str):
+            self.event_type = normalise_pattern(self.event_type)
 
     def join(self, endpoint: Endpoint) -> None:
         """Before it is stored: it belongs to this endpoint and has its settings."""

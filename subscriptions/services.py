@@ -18,7 +18,7 @@ from webhookhub.auditlog import actions
 from webhookhub.auditlog.record import changes, record, url_without_query
 from webhookhub.db.errors import Kind, kind_of
 
-from . import credential_services, customers, filters, headers, health
+from . import credential_services, customers, filters, headers, health, patterns
 from .endpoint_models import Endpoint, EndpointSettings
 from .models import Subscription, endpoint_id
 from .signing import SYMMETRIC, BadSecret, check_shared
@@ -183,6 +183,8 @@ def _assign(subscription: Subscription, values: Mapping[str, Any]) -> set[str]:
         columns["custom_headers"] = _encrypted(values[HEADERS])
     if isinstance(columns.get(FILTER), list):
         columns[FILTER] = _parsed_filter(columns[FILTER])
+    if isinstance(columns.get("event_type"), str):
+        columns["event_type"] = patterns.normalise(columns["event_type"])
     for name, value in columns.items():
         setattr(subscription, name, value)
     return set(columns)

@@ -84,6 +84,7 @@ class SagaFactory(DjangoModelFactory):
 
     event = factory.SubFactory(EventFactory)
     subscription = factory.SubFactory(SubscriptionFactory)
+    endpoint_id = factory.LazyAttribute(lambda saga: saga.subscription.endpoint_id if saga.subscription else None)
     customer_key = factory.LazyAttribute(lambda saga: saga.event.customer_key if saga.event else "")
     status = "Pending"
     attempt_count = factory.LazyAttribute(lambda saga: least_attempts(saga.status, saga.max_retry_limit))

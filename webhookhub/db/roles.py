@@ -37,8 +37,8 @@ EVENT_INSERT = (
 CUSTOMER_INSERT = "INSERT (uid, customer_key, name)"
 # Without the generation, which is 0: a trigger creates the later ones.
 SAGA_COLUMNS = (
-    "event_id, subscription_id, customer_key, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, "
-    "retry_delays, final_error_code, created_at, updated_at"
+    "event_id, subscription_id, endpoint_id, customer_key, status, attempt_count, next_attempt_at, max_retry_limit, "
+    "base_delay, retry_delays, final_error_code, created_at, updated_at"
 )
 SAGA_INSERT = f"INSERT ({SAGA_COLUMNS})"
 JOB_INSERT = "INSERT (saga_id, attempt_no, status, lease_until, attempt_at)"

@@ -293,6 +293,12 @@ COMPLETED, DEAD = "status = 'Completed'", "status = 'DeadLettered'"
 LEASED, ANY = "status = 'Leased'", "1 = 1"
 
 
+def to_another_endpoint() -> int:
+    saga = update(SAGAS, "generation = 0", f"endpoint_id = {NOWHERE}")
+    execute(f"UPDATE endpoints SET created_at = {PAST}")
+    return saga
+
+
 def crossing() -> int:
     """A delivery to the subscription of a customer that is not the event's."""
     other = copy(SUBSCRIPTIONS, "verified = 1", callback_url="'https://example.com/'", customer_key="'globex'")
@@ -320,6 +326,7 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         "endpoint-settings",
         lambda: update(SUBSCRIPTIONS, ANY, "rate_limit = 7"),
     ),
+    "a delivery to another endpoint": ("saga-endpoints", to_another_endpoint),
     "a subscription without an endpoint": (
         "endpoint-settings",
         lambda: update(SUBSCRIPTIONS, ANY, f"endpoint_id = {NOWHERE}"),

@@ -7,7 +7,7 @@ from django.db import connection
 from subscriptions.endpoint_models import SETTINGS
 from webhookhub.db import vendors
 from webhookhub.integrity.check import Bounds, RowCheck
-from webhookhub.integrity.tables import SUBSCRIPTIONS
+from webhookhub.integrity.tables import SAGAS, SUBSCRIPTIONS
 
 
 def _same(bounds: Bounds) -> dict[str, str]:
@@ -30,5 +30,18 @@ CHECKS = (
         """,
         message="endpoint {endpoint} {how}",
         terms=_same,
+    ),
+    RowCheck(
+        name="saga-endpoints",
+        invariant="A routed saga has the endpoint that its subscription had.",
+        table=SAGAS,
+        # A subscription that was changed by itself has got a newer endpoint.
+        sql="""
+            SELECT s.id, s.endpoint_id, u.endpoint_id AS of_subscription
+            FROM {table} {join} subscriptions u {subscription_by_id} ON u.id = s.subscription_id
+            {join} endpoints p {endpoint_by_id} ON p.id = u.endpoint_id
+            WHERE {in_batch} AND s.generation = 0 AND s.endpoint_id <> u.endpoint_id AND p.created_at < s.created_at
+        """,
+        message="endpoint {endpoint_id}, its subscription: {of_subscription}",
     ),
 )
