@@ -21,7 +21,7 @@ from webhookhub.db.errors import Kind, kind_of
 from . import credential_services, customers, filters, headers, health, patterns
 from .endpoint_models import Endpoint, EndpointSettings
 from .models import Subscription, endpoint_id
-from .signing import SYMMETRIC, BadSecret, check_shared
+from .signing import SYMMETRIC, BadSecret, check_shared, new_secret
 
 HEADERS = "headers"
 # All other columns are written by verification, rotation or the database.
@@ -69,28 +69,28 @@ class ChangedSince(Exception):
 
 def create(values: Mapping[str, Any]) -> Subscription:
     """`values` are fields by name; `headers` maps names to values, which are stored encrypted."""
-    _reject_unknown(values, SET_ON_CREATE | {SECRET})
+    reject_unknown(values, SET_ON_CREATE | {SECRET})
     subscription = Subscription()
-    _assign(subscription, {name: value for name, value in values.items() if name != SECRET})
+    assign(subscription, {name: value for name, value in values.items() if name != SECRET})
     if values.get(SECRET) is not None:
-        subscription.secret = _own_secret(values[SECRET], subscription.signing_scheme)
-    _validate(subscription)
-    with _duplicates_reported(subscription), transaction.atomic():
-        _require_customer(subscription)
+        subscription.secret = own_secret(values[SECRET], subscription.signing_scheme)
+    validate(subscription)
+    with duplicates_reported(subscription), transaction.atomic():
+        require_customer(subscription.customer_key)
         _join_endpoint(subscription, values)
         subscription.save()
         filled = {name: value for name, value in _values(subscription).items() if value not in (None, "")}
-        details = {name: _audited(name, value) for name, value in filled.items()}
+        details = {name: audited(name, value) for name, value in filled.items()}
         record(actions.SUBSCRIBE, subscription, name=subscription.audit_name, details=details)
     return subscription
 
 
 def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str | None = None) -> Subscription:
     """Change only the named fields. With `seen`, raise ChangedSince if that is no longer the stored version."""
-    _reject_unknown(values, EDITABLE)
+    reject_unknown(values, EDITABLE)
     if not values:
         return subscription
-    with _duplicates_reported(subscription), transaction.atomic():
+    with duplicates_reported(subscription), transaction.atomic():
         shared = is_shared(subscription)
         if not shared and values.get("callback_url") not in (None, subscription.callback_url):
             # First, like a process that disables an endpoint: in another order, they would block each other.
@@ -98,16 +98,11 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         stored = Subscription.objects.select_for_update().get(pk=subscription.pk)
         if seen is not None and seen != version(stored):
             raise ChangedSince
-        check_headers_fit_host(stored, values)
-        check_credentials_fit_host(stored, values)
-        check_headers_fit_token(stored, values)
-        columns = _assign(subscription, values)
+        check_fits(stored, values)
+        columns = assign(subscription, values)
         # An earlier release may have stored values that are invalid today; they must not block other changes.
-        _validate(subscription, only=columns)
-        if subscription.callback_url != stored.callback_url:
-            subscription.verified, subscription.verification_result, subscription.verification_at = False, "", None
-            subscription.disabled_at = None  # it belongs to the old URL
-            columns |= {"verified", "verification_result", "verification_at", "disabled_at"}
+        validate(subscription, only=columns)
+        columns |= without_verification(subscription, stored)
         if subscription.custom_headers and "custom_headers" in columns:
             Subscription.objects.require_keys()
         subscription.save(update_fields=columns)
@@ -116,6 +111,21 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
             subscription.refresh_from_db(fields=["endpoint"])
         _record_change(stored, subscription)
     return subscription
+
+
+def without_verification(target: EndpointSettings, stored: EndpointSettings) -> set[str]:
+    """If it has another URL, clear the verification of the old one, and return the columns to write."""
+    if target.callback_url == stored.callback_url:
+        return set()
+    target.verified, target.verification_result, target.verification_at = False, "", None
+    target.disabled_at = None  # it belongs to the old URL
+    return {"verified", "verification_result", "verification_at", "disabled_at"}
+
+
+def check_fits(stored: EndpointSettings, values: Mapping[str, Any]) -> None:
+    check_headers_fit_host(stored, values)
+    check_credentials_fit_host(stored, values)
+    check_headers_fit_token(stored, values)
 
 
 def is_shared(subscription: Subscription) -> bool:
@@ -135,7 +145,7 @@ def version(subscription: Subscription) -> str:
     return salted_hmac("subscriptions.version", json.dumps(values), algorithm="sha256").hexdigest()
 
 
-def check_headers_fit_host(stored: Subscription, values: Mapping[str, Any]) -> None:
+def check_headers_fit_host(stored: EndpointSettings, values: Mapping[str, Any]) -> None:
     """Raise InvalidSubscription if another host would get the stored headers, which may hold secrets."""
     url = values.get("callback_url")
     if not isinstance(url, str) or not stored.custom_headers or HEADERS in values:
@@ -150,14 +160,14 @@ def check_headers_fit_host(stored: Subscription, values: Mapping[str, Any]) -> N
         )
 
 
-def check_headers_fit_token(stored: Subscription, values: Mapping[str, Any]) -> None:
+def check_headers_fit_token(stored: EndpointSettings, values: Mapping[str, Any]) -> None:
     """Raise InvalidSubscription if a custom header would be sent in addition to that of the OAuth2 token."""
     names = {name.lower() for name in values.get(HEADERS) or ()}
     if "authorization" in names and credential_services.shown_oauth2(stored) is not None:
         raise InvalidSubscription({HEADERS: _("Authorization is sent with the OAuth2 token: leave it out.")})
 
 
-def check_credentials_fit_host(stored: Subscription, values: Mapping[str, Any]) -> None:
+def check_credentials_fit_host(stored: EndpointSettings, values: Mapping[str, Any]) -> None:
     """Raise InvalidSubscription if another host would get the stored credentials."""
     if not credential_services.fit_host(stored, values.get("callback_url")):
         raise InvalidSubscription(
@@ -165,18 +175,18 @@ def check_credentials_fit_host(stored: Subscription, values: Mapping[str, Any]) 
         )
 
 
-def header_names(subscription: Subscription) -> list[str]:
+def header_names(subscription: EndpointSettings) -> list[str]:
     """Empty if the encryption keys do not open the headers."""
     return headers.stored_names(subscription.custom_headers)
 
 
-def _reject_unknown(values: Mapping[str, Any], allowed: frozenset[str]) -> None:
+def reject_unknown(values: Mapping[str, Any], allowed: frozenset[str]) -> None:
     if unknown := sorted(values.keys() - allowed):
         error = f"cannot be set here; what can be set is {', '.join(sorted(allowed))}"
         raise InvalidSubscription(dict.fromkeys(unknown, error))
 
 
-def _assign(subscription: Subscription, values: Mapping[str, Any]) -> set[str]:
+def assign(subscription: EndpointSettings, values: Mapping[str, Any]) -> set[str]:
     """Set the fields and return the columns to write."""
     columns = {name: value for name, value in values.items() if name != HEADERS}
     if HEADERS in values:
@@ -197,7 +207,7 @@ def _parsed_filter(conditions: list[Any]) -> filters.LabelFilter | None:
         raise InvalidSubscription({f"{FILTER}{error.place}": error.why}) from None
 
 
-def _validate(subscription: Subscription, only: set[str] | None = None) -> None:
+def validate(subscription: EndpointSettings, only: set[str] | None = None) -> None:
     try:
         # Uniqueness is left to the index: a query could be overtaken by another insert.
         subscription.full_clean(validate_unique=False, validate_constraints=False)
@@ -211,7 +221,7 @@ def _validate(subscription: Subscription, only: set[str] | None = None) -> None:
             raise InvalidSubscription(errors) from None
 
 
-def _own_secret(secret: str, scheme: str) -> str:
+def own_secret(secret: str, scheme: str) -> str:
     """Encrypted."""
     if scheme != SYMMETRIC:
         raise InvalidSubscription({SECRET: _("Only a subscription that signs with v1 can have a given secret.")})
@@ -222,10 +232,15 @@ def _own_secret(secret: str, scheme: str) -> str:
     return crypto.encrypt(secret)
 
 
-def _require_customer(subscription: Subscription) -> None:
+def require_customer(key: str) -> None:
     """The row is locked: if the customer is being disabled, it is before this subscription or with it."""
-    if subscription.customer_key and not customers.lock_enabled(subscription.customer_key):
+    if key and not customers.lock_enabled(key):
         raise InvalidSubscription({"customer_key": _("There is no enabled customer with this key.")})
+
+
+def new_secret_for(scheme: str) -> str:
+    """Encrypted."""
+    return crypto.encrypt(new_secret(scheme))
 
 
 def _join_endpoint(subscription: Subscription, values: Mapping[str, Any]) -> None:
@@ -276,7 +291,7 @@ def _record_change(before: Subscription, after: Subscription) -> None:
     action = actions.EDIT
     if changed.keys() == {"active"}:
         action = actions.RESUME if after.active else actions.PAUSE
-    details = {name: {side: _audited(name, value) for side, value in pair.items()} for name, pair in changed.items()}
+    details = {name: {side: audited(name, value) for side, value in pair.items()} for name, pair in changed.items()}
     record(action, after, name=after.audit_name, details=details)
 
 
@@ -284,7 +299,7 @@ def _values(subscription: Subscription) -> dict[str, Any]:
     return {name: getattr(subscription, name) for name in AUDITED}
 
 
-def _audited(name: str, value: Any) -> Any:
+def audited(name: str, value: Any) -> Any:
     """Without secrets: the URL's query may hold a password, and of the headers only their presence is kept."""
     if name == "callback_url":
         return url_without_query(value)
@@ -294,7 +309,7 @@ def _audited(name: str, value: Any) -> Any:
 
 
 @contextmanager
-def _duplicates_reported(subscription: Subscription) -> Iterator[None]:
+def duplicates_reported(subscription: Subscription) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:

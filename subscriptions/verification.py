@@ -34,6 +34,7 @@ URL_CHANGED = "url_changed"
 MEANING = {
     CHALLENGE_RETURNED: gettext_noop("the endpoint sent the challenge back"),
     CHALLENGE_MISSING: gettext_noop("the endpoint did not send the challenge back"),
+    "vouched": gettext_noop("a person has vouched for the endpoint"),
     URL_CHANGED: gettext_noop("the callback URL was changed during the verification"),
 }
 

@@ -81,6 +81,6 @@ def test_the_figures_of_an_endpoint_are_shown_without_its_query(hub_wide: Progra
     assert (shown["subscription"], shown["waiting"], shown["open"]) == (subscription.id, 1, 0)
     assert shown["last_error_code"] == "http_410"
     assert shown["disabled_at"] is not None
-    assert hub_wide.get("/endpoints").json()["items"] == [shown]
-    assert shop.get("/endpoints").status_code == 403
+    assert hub_wide.get("/endpoints/worst").json()["items"] == [shown]
+    assert shop.get("/endpoints/worst").status_code == 403
     assert shop.get(f"/subscriptions/{subscription.id}/endpoint").status_code == 403

@@ -4,7 +4,7 @@ Needs `requests` and nothing else of the hub: no settings, no database.
 """
 
 from .cells import Cells
-from .client import Client, raise_for_failures
+from .client import Client, Endpoint, raise_for_failures
 from .errors import (
     Conflict,
     FieldError,
@@ -23,6 +23,7 @@ __all__ = [
     "Cells",
     "Client",
     "Conflict",
+    "Endpoint",
     "Event",
     "Failed",
     "FieldError",
