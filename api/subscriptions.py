@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -22,20 +22,18 @@ from webhookhub.db.requirements import UnsuitableDatabase
 from webhookhub.stats.endpoints import of_subscription
 from webhookhub.validators import InvalidReason
 
-from . import endpoints, pagination, parsing, problems, requests
+from . import endpoint_fields, endpoints, pagination, parsing, problems, requests
 from .auth import ApiKeyAuth, caller_of
 from .problems import Problem
 from .resource import Resource
 from .schemas.common import Id
-from .schemas.endpoints import EndpointOut
+from .schemas.endpoints import EndpointState
 from .schemas.subscriptions import (
     BackfillIn,
     BackfillOut,
     ClientCertificateIn,
-    ClientCertificateOut,
     EnableIn,
     OAuth2ClientIn,
-    OAuth2ClientOut,
     PreviewedEvent,
     PreviewIn,
     PreviewOut,
@@ -60,16 +58,6 @@ resource = Resource(
 )
 requests.add_to_subscriptions(resource)
 PathId = Annotated[Id, Path()]
-# Fields of a response that are not columns, or are shown in another form.
-COMPUTED = {
-    "base_delay",
-    "label_filter",
-    "header_names",
-    "client_certificate",
-    "oauth2_client",
-    "disabled_reason",
-    "customer",
-}
 # Fields that null resets to the hub's default, or to none.
 NULLABLE = {"max_retry_limit", "base_delay", "retry_delays", "rate_limit", "label_filter"}
 
@@ -85,7 +73,7 @@ def list_subscriptions(request: HttpRequest, filters: Query[SubscriptionFilters]
             return Subscriptions(items=[], next=None)
         conditions["customer_key"] = only
     position = pagination.read(LIST, conditions, filters.cursor)
-    rows = Subscription.objects.filter(**conditions).order_by("id")
+    rows = Subscription.objects.existing().filter(**conditions).order_by("id")
     if position is not None:
         rows = rows.filter(id__gt=position[0])
     page = pagination.page(lambda limit: rows[:limit], filters.limit)
@@ -100,7 +88,7 @@ def create(request: HttpRequest) -> Status[SubscriptionWithSecret]:
     body = parsing.read(request, SubscriptionIn)
     values = body.model_dump(exclude={"customer"})
     values["customer_key"] = _customer_of_new(request, body.customer)
-    subscription = _saved(lambda: services.create(_columns(values)))
+    subscription = endpoint_fields.saved(lambda: services.create(endpoint_fields.columns(values)))
     record(actions.REVEAL, subscription, name=subscription.audit_name)
     return Status(201, _with_secret(subscription, secrets.reveal(subscription)))
 
@@ -132,7 +120,9 @@ def change(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
         if value is None and name not in NULLABLE:
             raise problems.invalid(name, "must not be null; omit it to keep its value")
     subscription = _subscription(request, subscription_id)
-    return _described(request, _saved(lambda: services.change(subscription, _columns(changes))))
+    return _described(
+        request, endpoint_fields.saved(lambda: services.change(subscription, endpoint_fields.columns(changes)))
+    )
 
 
 @resource.post(
@@ -205,22 +195,17 @@ def verify(request: HttpRequest, subscription_id: PathId) -> VerificationOut:
     return VerificationOut(verified=subscription.verified, proved=result.verified, reason=reason)
 
 
-@resource.get("/{subscription_id}/endpoint", EndpointOut, "Show the state of a subscription's endpoint", 404)
-def show_endpoint(request: HttpRequest, subscription_id: PathId) -> EndpointOut:
-    """Of all subscriptions with this callback_url together; not for a key of a customer."""
-    if caller_of(request).key.only_customer is not None:
-        raise problems.not_found()
+@resource.get("/{subscription_id}/endpoint", EndpointState, "Show the state of a subscription's endpoint", 404)
+def show_endpoint(request: HttpRequest, subscription_id: PathId) -> EndpointState:
+    """Of all subscriptions of this endpoint together."""
     return endpoints.described(of_subscription(_subscription(request, subscription_id), clock.now()))
 
 
 @resource.post("/{subscription_id}/enable", SubscriptionOut, "Enable a disabled endpoint", 404, 409, body=EnableIn)
 def enable(request: HttpRequest, subscription_id: PathId) -> SubscriptionOut:
-    """For all subscriptions with this callback_url. Nothing changes if it is not disabled."""
+    """For all subscriptions of this endpoint. Nothing changes if it is not disabled."""
     body = parsing.read(request, EnableIn)
     subscription = _subscription(request, subscription_id)
-    if caller_of(request).key.only_customer is not None and not subscription.verified:
-        # Another customer may have subscribed the same URL: only its owner can verify it.
-        raise Problem(409, "Nothing was changed: verify the subscription, which also enables its endpoint.")
     try:
         health.enable(subscription, reason=body.reason)
     except InvalidReason as error:
@@ -265,59 +250,38 @@ def _customer_of_new(request: HttpRequest, given: str | None) -> str:
 
 
 def _subscription(request: HttpRequest, pk: int) -> Subscription:
-    subscription = Subscription.objects.filter(id=pk).first()
+    subscription = Subscription.objects.existing().filter(id=pk).first()
     if subscription is None or caller_of(request).key.only_customer not in (None, subscription.customer_key):
         raise problems.not_found("This subscription does not exist.")
     return subscription
 
 
-def _disabled_reasons(rows: Sequence[Subscription]) -> dict[str, str]:
-    return health.reasons([row.callback_url for row in rows if row.disabled_at is not None])
+def _disabled_reasons(rows: Sequence[Subscription]) -> dict[int | None, str]:
+    return health.reasons([row.endpoint_id for row in rows if row.disabled_at is not None])
 
 
 def _described(
-    request: HttpRequest, subscription: Subscription, reasons: Mapping[str, str] | None = None
+    request: HttpRequest, subscription: Subscription, reasons: Mapping[int | None, str] | None = None
 ) -> SubscriptionOut:
     """A URL may contain a password in its query: only keys that may set the URL see it whole."""
     key = caller_of(request).key
     url = subscription.callback_url if key.has_scope(SUBSCRIPTIONS_WRITE) else subscription.shown_url
-    fields = {**_fields(subscription, reasons), "callback_url": url}
-    if key.only_customer is not None and not subscription.verified:
-        # The endpoint of a URL that the customer has not verified may be another's.
-        fields |= {"disabled_at": None, "disabled_reason": None}
-    return SubscriptionOut(**fields)
+    return SubscriptionOut(**{**_fields(subscription, reasons), "callback_url": url})
 
 
 def _with_secret(subscription: Subscription, secret: str) -> SubscriptionWithSecret:
     return SubscriptionWithSecret(**_fields(subscription), secret=secret)
 
 
-def _fields(subscription: Subscription, reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
-    columns = SubscriptionOut.model_fields.keys() - COMPUTED
-    delay = subscription.base_delay
+def _fields(subscription: Subscription, reasons: Mapping[int | None, str] | None = None) -> dict[str, Any]:
     if reasons is None:
         reasons = _disabled_reasons([subscription])
+    columns = SubscriptionOut.model_fields.keys() - endpoint_fields.SHARED - {"label_filter"}
     return {
         **{name: getattr(subscription, name) for name in columns},
-        "customer": subscription.customer_key or None,
-        "base_delay": None if delay is None else delay.total_seconds(),
-        "verification_result": verification.describe(subscription.verification_result),
+        **endpoint_fields.shared(subscription, reasons.get(subscription.endpoint_id, "")),
         "label_filter": subscription.label_filter and subscription.label_filter.as_json(),
-        "header_names": services.header_names(subscription),
-        "client_certificate": _certificate(subscription),
-        "oauth2_client": _oauth2_client(subscription),
-        "disabled_reason": health.describe(reasons.get(subscription.callback_url, "")) or None,
     }
-
-
-def _certificate(subscription: Subscription) -> ClientCertificateOut | None:
-    facts = credential_services.certificate_facts(subscription)
-    return facts and ClientCertificateOut(**facts._asdict(), expires_soon=facts.expires_soon(clock.now()))
-
-
-def _oauth2_client(subscription: Subscription) -> OAuth2ClientOut | None:
-    client = credential_services.shown_oauth2(subscription)
-    return client and OAuth2ClientOut(**client._asdict())
 
 
 def _stored(store: Callable[[], object]) -> None:
@@ -327,23 +291,3 @@ def _stored(store: Callable[[], object]) -> None:
         raise Problem(422, str(error), list(error.errors.items())) from None
     except UnsuitableDatabase as error:
         raise Problem(409, f"Nothing was stored: {error}.") from None
-
-
-def _columns(fields: dict[str, Any]) -> dict[str, Any]:
-    delay = fields.get("base_delay")
-    return fields if delay is None else {**fields, "base_delay": timedelta(seconds=delay)}
-
-
-def _saved(save: Any) -> Subscription:
-    try:
-        subscription: Subscription = save()
-    except services.InvalidSubscription as error:
-        errors = [("customer" if field == "customer_key" else field, why) for field, why in error.errors.items()]
-        raise Problem(422, "; ".join(f"{field}: {why}" for field, why in errors), errors) from None
-    except services.AlreadySubscribed as error:
-        raise Problem(409, f"Nothing was stored: {error}.", [("callback_url", str(error))]) from None
-    except UnsuitableDatabase as error:
-        raise Problem(409, f"Nothing was stored: {error}.") from None
-    # Read the columns that the database has set.
-    subscription.refresh_from_db()
-    return subscription

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from django.utils.translation import gettext as _
 
 from sagas.create import NewSaga, create_sagas, routed_events
-from subscriptions import cache
+from subscriptions import cache, patterns
 from subscriptions.cache import OfSubscription
 from subscriptions.matching import NO_CUSTOMER, RoutableSubscription
 from webhookhub.auditlog import actions
@@ -92,7 +92,8 @@ def backfill(
             record(actions.BACKFILL, kind="subscription", id=subscription_id, details=details)
             recorded = True
         customers = {position.id: customer for position, customer in batch.items()}
-        new = [NewSaga(pk, subscription_id, 0, policy(routable.subscription), customers[pk]) for pk in missing]
+        born, endpoint = policy(routable.subscription), routable.subscription.endpoint_id
+        new = [NewSaga(pk, subscription_id, 0, born, customers[pk], endpoint) for pk in missing]
         # Sagas that the router creates at the same time are not counted here.
         created += in_transaction(lambda new=new, size=size: _create(new, size))  # type: ignore[misc]
         examined += len(batch)
@@ -121,7 +122,7 @@ def _events(
     of: OfSubscription, since: datetime, until: datetime, after: Position | None, limit: int
 ) -> dict[Position, str]:
     """The next events that the subscription gets, in order, and the customer of each."""
-    rows = Event.objects.filter(event_type=of.event_type, created_at__gte=since, created_at__lte=until)
+    rows = Event.objects.filter(created_at__gte=since, created_at__lte=until, **patterns.conditions(of.event_type))
     if of.customer_key != NO_CUSTOMER:
         rows = rows.filter(customer_key=of.customer_key)
     if after is not None:

@@ -53,7 +53,7 @@ def _event_type(row: EndpointHealth) -> str:
 
 
 def _payload(row: EndpointHealth) -> dict[str, Any]:
-    subscriptions = Subscription.objects.filter(callback_url=row.callback_url).order_by("id")
+    subscriptions = Subscription.objects.filter(endpoint=row.endpoint_id or 0, deleted_at__isnull=True).order_by("id")
     found = list(subscriptions.values_list("id", "event_type")[:MAX_SUBSCRIPTIONS])
     payload = {
         "url": url_without_query(row.callback_url),

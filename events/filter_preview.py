@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from subscriptions import patterns
 from subscriptions.filters import LabelFilter
 
 from . import labels
@@ -32,8 +33,8 @@ class Preview(NamedTuple):
 
 
 def preview(event_type: str, label_filter: LabelFilter | None, *, customer: str | None = None) -> Preview:
-    """Of the newest MAX_EVENTS events of this type, and of this customer if one is given; without their payloads."""
-    rows = Event.objects.filter(event_type=event_type).order_by("-created_at", "-id")
+    """Of the newest MAX_EVENTS events of this type or pattern, and of this customer if one is given."""
+    rows = Event.objects.filter(**patterns.conditions(event_type)).order_by("-created_at", "-id")
     if customer is not None:
         rows = rows.filter(customer_key=customer)
     examined = [

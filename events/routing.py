@@ -16,7 +16,7 @@ from sagas.create import CreatedSaga, NewSaga, correlation_ids, count_routed, in
 from sagas.policy import RetryPolicy
 from sagas.transitions import PENDING
 from subscriptions.cache import SubscriptionCache, current_version
-from subscriptions.matching import Index, RoutableSubscription, matching
+from subscriptions.matching import Index, RoutableSubscription, matching, once_per_endpoint
 from webhookhub.db.bulk import delete_each
 from webhookhub.db.compiled import CompiledSelect, Limit
 from webhookhub.db.exists import Condition
@@ -193,11 +193,13 @@ def _within_bounds(inbox: Sequence[Waiting], index: Index) -> tuple[list[Waiting
     taken: list[Waiting] = []
     new: list[NewSaga] = []
     for row in inbox:
-        matches = accepting(matching(index, row.customer_key, row.event_type), row.labels)
+        matches = once_per_endpoint(accepting(matching(index, row.customer_key, row.event_type), row.labels))
         if taken and len(new) + len(matches) > MAX_NEW_SAGAS:
             break
         taken.append(row)
-        new += [NewSaga(row.event_id, match.id, 0, policy(match), row.customer_key) for match in matches]
+        new += [
+            NewSaga(row.event_id, match.id, 0, policy(match), row.customer_key, match.endpoint_id) for match in matches
+        ]
     return taken, new
 
 

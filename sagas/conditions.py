@@ -36,6 +36,14 @@ SAME_CUSTOMER = (
     "AND e.customer_key = NEW.customer_key AND u.customer_key IN ('', NEW.customer_key)"
 )
 
+# Of its subscription. A routed saga has its endpoint, and a later generation that of the one before. Sagas from before
+# endpoints have none.
+SAME_ENDPOINT = (
+    "SELECT 1 FROM subscriptions u WHERE u.id = NEW.subscription_id AND u.customer_key IN ('', NEW.customer_key) "
+    "AND (u.endpoint_id = NEW.endpoint_id OR NEW.endpoint_id IS NULL OR NEW.generation <> 0)"
+)
+PREVIOUS_ENDPOINT = "(previous.endpoint_id = NEW.endpoint_id OR NEW.endpoint_id IS NULL)"
+
 # For a dead letter of `saga`. A repeated insert finds the saga DeadLettered and ends at the unique key.
 LAST_ATTEMPT_FAILED = (
     f"saga.status = '{IN_PROGRESS}' AND saga.attempt_count + 1 = saga.max_retry_limit "

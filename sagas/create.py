@@ -22,6 +22,7 @@ from .policy import RetryPolicy
 from .transitions import PENDING
 
 T = TypeVar("T")
+ENDPOINT = "endpoint_id"
 
 
 class SagaKey(NamedTuple):
@@ -40,6 +41,8 @@ class NewSaga:
     policy: RetryPolicy
     # The event's.
     customer_key: str
+    # The subscription's; of a later generation, that of the one before.
+    endpoint_id: int | None = None
 
     @property
     def key(self) -> SagaKey:
@@ -77,6 +80,7 @@ def insert_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> list[CreatedS
             "event_id": new.event_id,
             "subscription_id": new.subscription_id,
             **({"generation": new.generation} if new.generation else {}),
+            "endpoint_id": new.endpoint_id,
             "customer_key": new.customer_key,
             "status": PENDING,
             "attempt_count": 0,
@@ -88,13 +92,15 @@ def insert_sagas(new_sagas: Sequence[NewSaga], batch_size: int) -> list[CreatedS
     ]
     # The router's database role may not give a generation, and needs none: where there is a later one, there is 0.
     key = SagaKey._fields if new_sagas[0].generation else SagaKey._fields[:2]
+    # Another subscription of the endpoint may have got the event: it is delivered once.
+    once = tuple(ENDPOINT if name == "subscription_id" else name for name in key)
     if len(rows) == 1:
-        pk = insert_one(Saga, rows[0], key=key)
+        pk = insert_one(Saga, rows[0], key=key, other_key=once)
         created = [] if pk is None else [CreatedSaga(pk, new_sagas[0].key)]
     else:
         inserted: set[SagaKey] = set()
         for start in range(0, len(rows), batch_size):
-            batch = insert_which(Saga, rows[start : start + batch_size], key=key)
+            batch = insert_which(Saga, rows[start : start + batch_size], key=key, other_key=once)
             inserted |= {SagaKey(row["event_id"], row["subscription_id"], row.get("generation", 0)) for row in batch}
         created = _with_ids(inserted)
     if created:

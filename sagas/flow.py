@@ -30,7 +30,7 @@ SWEEP_SECONDS = 1.0
 IDLE_SWEEP_SECONDS = 5.0
 # How often the waiting deliveries are logged.
 LOG_SECONDS = 60.0
-UNKNOWN = SubscribedEndpoint("", is_routable=False)
+UNKNOWN = SubscribedEndpoint(0, is_routable=False)
 
 
 class SettledResult(NamedTuple):
@@ -43,7 +43,7 @@ class SettledResult(NamedTuple):
 class Admission(NamedTuple):
     """At most `limit` parked deliveries of an endpoint may have their next attempt now."""
 
-    endpoint: str
+    endpoint: int
     subscription_ids: Collection[int]
     limit: int
 
@@ -60,30 +60,30 @@ class Flow:
         self._unlimited = unlimited
         self._endpoints: dict[int, SubscribedEndpoint] = {}
         self._version: int | None = None
-        self._rate_limits: dict[str, int] = {}
+        self._rate_limits: dict[int, int] = {}
         # When the next slot of a limited endpoint is free.
-        self._slots_at: dict[str, float] = {}
+        self._slots_at: dict[int, float] = {}
         self.queues = Queues()
         self._park = ParkedSubscriptions()
         # The subscriptions with parked sagas, by their endpoint; without those that are switched off.
-        self._parked: dict[str, set[int]] = {}
+        self._parked: dict[int, set[int]] = {}
         # The subscriptions of the park as last compared with the table, and those of them that may get attempts.
         self._read_park: set[int] = set()
         self._routable: set[int] = set()
         self._routable_version: int | None = None
         # Endpoints with waiting deliveries whose window may have opened.
-        self._opened: set[str] = set()
+        self._opened: set[int] = set()
         self._sweep_at = 0.0
         # When a parked delivery may be a probe, or has a free slot.
         self._wake_at = 0.0
         self._newly_parked: Counter[int] = Counter()
         self._log_at = time.monotonic() + LOG_SECONDS
 
-    def endpoint(self, subscription_id: int) -> str:
-        """The endpoint's URL, as last read."""
+    def endpoint(self, subscription_id: int) -> int:
+        """The endpoint's id, as last read."""
         if subscription_id not in self._endpoints:
             self._endpoints[subscription_id] = endpoints_of([subscription_id]).get(subscription_id, UNKNOWN)
-        return self._endpoints[subscription_id].url
+        return self._endpoints[subscription_id].id
 
     def routable(self, subscription_ids: Collection[int]) -> set[int]:
         """Those of these subscriptions that may get new attempts, as the database has them now."""
@@ -98,7 +98,7 @@ class Flow:
         """
         if self._unlimited:
             return list(rows), []
-        by_endpoint: dict[str, list[T]] = defaultdict(list)
+        by_endpoint: dict[int, list[T]] = defaultdict(list)
         for row in rows:
             by_endpoint[self.endpoint(subscription_of(row))].append(row)
         go: list[T] = []
@@ -111,7 +111,7 @@ class Flow:
 
     def note_opened(self, attempts: Iterable[tuple[int, int]]) -> None:
         """Attempts (subscription id, job id) that exist now."""
-        by_endpoint: dict[str, list[int]] = defaultdict(list)
+        by_endpoint: dict[int, list[int]] = defaultdict(list)
         for subscription_id, job_id in attempts:
             by_endpoint[self.endpoint(subscription_id)].append(job_id)
         now = time.monotonic()
@@ -122,7 +122,7 @@ class Flow:
 
     def queue(self, deliveries: Sequence[tuple[int, int]]) -> set[int]:
         """Queue first attempts (saga id, subscription id) whose turn comes soon; returns the ids of the queued ones."""
-        by_endpoint: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        by_endpoint: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for delivery in deliveries:
             by_endpoint[self.endpoint(delivery[1])].append(delivery)
         queued: set[int] = set()
@@ -216,21 +216,21 @@ class Flow:
             self._parked.pop(admission.endpoint, None)  # the park of this endpoint is empty
             self._park.discard(admission.subscription_ids)
 
-    def _has_waiting(self, endpoint: str) -> bool:
+    def _has_waiting(self, endpoint: int) -> bool:
         return endpoint in self._parked or endpoint in self.queues
 
-    def _most_idle(self, endpoints: Iterable[str]) -> list[str]:
+    def _most_idle(self, endpoints: Iterable[int]) -> list[int]:
         """Those with the fewest open attempts first."""
         return sorted(endpoints, key=lambda endpoint: (self.windows.at(endpoint).open, endpoint))
 
-    def _may_admit(self, endpoint: str, now: float) -> bool:
+    def _may_admit(self, endpoint: int, now: float) -> bool:
         return (
             self._has_waiting(endpoint)
             and self._slots_at.get(endpoint, 0.0) <= now
             and self.windows.has_use_for(endpoint, now)
         )
 
-    def _take(self, endpoint: str, wanted: int) -> int:
+    def _take(self, endpoint: int, wanted: int) -> int:
         """How many attempts may be opened now; reserves them where the endpoint has a rate limit."""
         now = time.monotonic()
         count = min(wanted, self.windows.room(endpoint, now))
@@ -258,7 +258,7 @@ class Flow:
         if version != self._version:
             self._endpoints.clear()
             self._rate_limits = rate_limits()
-            self._slots_at = {url: at for url, at in self._slots_at.items() if url in self._rate_limits}
+            self._slots_at = {pk: at for pk, at in self._slots_at.items() if pk in self._rate_limits}
             if self._version is not None:
                 self.queues.clear()  # of another endpoint, perhaps; polling finds them
             self._version = version
@@ -278,8 +278,8 @@ class Flow:
         self._sweep_at = now + (IDLE_SWEEP_SECONDS if is_idle else SWEEP_SECONDS)
         self._log_parked(now)
 
-    def _by_endpoint(self, counts: Mapping[int, int]) -> dict[str, int]:
-        by_endpoint: Counter[str] = Counter()
+    def _by_endpoint(self, counts: Mapping[int, int]) -> dict[int, int]:
+        by_endpoint: Counter[int] = Counter()
         for subscription_id, count in counts.items():
             by_endpoint[self.endpoint(subscription_id)] += count
         return by_endpoint

@@ -1,4 +1,4 @@
-"""A delivery: one event to one subscription; and what people have requested for deliveries."""
+"""A delivery: one event to one endpoint, by one of its subscriptions; and what people have requested for deliveries."""
 
 from __future__ import annotations
 
@@ -42,6 +42,15 @@ class Saga(models.Model):
         models.DO_NOTHING,
         db_constraint=False,
         db_index=False,
+        related_name="sagas",
+    )
+    # The subscription's, when the event was routed. NULL in a saga from before endpoints.
+    endpoint = models.ForeignKey(
+        "subscriptions.Endpoint",
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        null=True,
         related_name="sagas",
     )
     # The event's customer; empty for none. The subscription is that customer's, or has none.
@@ -88,6 +97,8 @@ class Saga(models.Model):
             models.UniqueConstraint(
                 fields=["event", "subscription", "generation"], name="uniq_saga_event_subscription"
             ),
+            # Several subscriptions of an endpoint may match an event: one of them delivers it.
+            models.UniqueConstraint(fields=["event", "endpoint", "generation"], name="uniq_saga_event_endpoint"),
             models.CheckConstraint(
                 condition=~Q(status=PENDING_RETRY) | Q(attempt_count__lt=F("max_retry_limit")),
                 name="chk_saga_retry_below_limit",

@@ -25,20 +25,20 @@ class Queued(NamedTuple):
 
 class Queues:
     def __init__(self) -> None:
-        self._by_endpoint: dict[str, deque[Queued]] = {}
+        self._by_endpoint: dict[int, deque[Queued]] = {}
         self.ids: set[int] = set()
 
-    def __contains__(self, endpoint: str) -> bool:
+    def __contains__(self, endpoint: int) -> bool:
         return endpoint in self._by_endpoint
 
     @property
-    def endpoints(self) -> set[str]:
+    def endpoints(self) -> set[int]:
         return set(self._by_endpoint)
 
-    def length(self, endpoint: str) -> int:
+    def length(self, endpoint: int) -> int:
         return len(self._by_endpoint.get(endpoint, ()))
 
-    def add(self, endpoint: str, deliveries: Sequence[tuple[int, int]], limit: float) -> int:
+    def add(self, endpoint: int, deliveries: Sequence[tuple[int, int]], limit: float) -> int:
         """Add the first of these (id, subscription id), as long as no more than `limit` of the endpoint are queued.
 
         Returns how many were added, or were there.
@@ -55,7 +55,7 @@ class Queues:
             self._by_endpoint[endpoint] = queue
         return len(deliveries)
 
-    def take(self, endpoint: str, limit: int) -> list[Queued]:
+    def take(self, endpoint: int, limit: int) -> list[Queued]:
         """Remove and return the oldest ones."""
         queue = self._by_endpoint[endpoint]
         taken = [queue.popleft() for _ in range(min(limit, len(queue)))]
@@ -72,7 +72,7 @@ class Queues:
         self._by_endpoint.clear()
         self.ids.clear()
 
-    def _forget(self, endpoint: str, taken: Collection[Queued]) -> None:
+    def _forget(self, endpoint: int, taken: Collection[Queued]) -> None:
         self.ids.difference_update(each.id for each in taken)
         if not self._by_endpoint[endpoint]:
             del self._by_endpoint[endpoint]

@@ -32,7 +32,7 @@ def send_again(saga: Saga, *, by: str, reason: str, token: str) -> bool:
     policy = RetryPolicy.with_overrides(
         subscription.max_retry_limit, subscription.base_delay, subscription.retry_delays
     )
-    new = NewSaga(saga.event_id, saga.subscription_id, saga.generation + 1, policy, saga.customer_key)
+    new = NewSaga(saga.event_id, saga.subscription_id, saga.generation + 1, policy, saga.customer_key, saga.endpoint_id)
     return bool(create_sagas([new], 1))
 
 

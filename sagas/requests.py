@@ -129,12 +129,10 @@ def _plain(value: Any) -> Any:
 
 
 def of_subscription(subscription: Subscription, *, whole_endpoint: bool) -> RequestFilter:
-    """The deliveries of a subscription; with `whole_endpoint`, of all of its customer with the same callback URL."""
+    """The deliveries of a subscription; with `whole_endpoint`, of all of its endpoint."""
     ids = {subscription.pk}
     if whole_endpoint:
-        same = Subscription.objects.filter(
-            callback_url=subscription.callback_url, customer_key=subscription.customer_key
-        )
+        same = Subscription.objects.filter(endpoint=subscription.endpoint_id or 0)
         ids |= set(same.values_list("id", flat=True))
     return RequestFilter(subscription_ids=ids)
 

@@ -32,18 +32,16 @@ def held_back(subscription: Subscription) -> str | None:
 def waiting_for(sagas: Sequence[Saga]) -> dict[int, str]:
     """By the saga's id, why it waits for its endpoint. A saga that only waits for its time has no reason."""
     waiting = [saga for saga in sagas if saga.status in WAITING]
-    columns = ("callback_url", "active", "verified", "disabled_at", "customer_disabled_at")
+    columns = ("endpoint_id", "active", "verified", "disabled_at", "customer_disabled_at", "rate_limit")
     subscriptions = Subscription.objects.only(*columns).in_bulk({saga.subscription_id for saga in waiting})
     found = {saga: subscriptions[saga.subscription_id] for saga in waiting if saga.subscription_id in subscriptions}
     reasons = {saga.id: reason for saga, row in found.items() if (reason := held_back(row))}
     parked = {saga: row for saga, row in found.items() if saga.id not in reasons and is_parked(saga)}
-    urls = {row.callback_url for row in parked.values()}
-    if urls:
-        health = EndpointHealth.objects.filter(callback_url__in=urls, breaker_open_since__isnull=False)
-        failing = set(health.values_list("callback_url", flat=True))
-        limits = Subscription.objects.routable().filter(callback_url__in=urls, rate_limit__isnull=False)
-        limited = set(limits.values_list("callback_url", flat=True))
+    endpoints = {row.endpoint_id for row in parked.values()}
+    if endpoints:
+        health = EndpointHealth.objects.filter(endpoint_id__in=endpoints, breaker_open_since__isnull=False)
+        failing = set(health.values_list("endpoint_id", flat=True))
         for saga, row in parked.items():
-            url = row.callback_url
-            reasons[saga.id] = FAILING if url in failing else RATE_LIMIT if url in limited else BUSY
+            is_failing = row.endpoint_id in failing
+            reasons[saga.id] = FAILING if is_failing else RATE_LIMIT if row.rate_limit is not None else BUSY
     return reasons

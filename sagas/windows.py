@@ -89,9 +89,9 @@ class Windows:
         self._largest = largest
         self._breaker_failures = breaker_failures
         self._longest_pause = longest_pause
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[int, Window] = {}
         # The endpoint and the time of each attempt that this process has opened.
-        self._opened: dict[int, tuple[str, float]] = {}
+        self._opened: dict[int, tuple[int, float]] = {}
 
     def __len__(self) -> int:
         return len(self._windows)
@@ -100,24 +100,24 @@ class Windows:
     def has_open(self) -> bool:
         return bool(self._opened) or any(window.open for window in self._windows.values())
 
-    def at(self, endpoint: str) -> Window:
+    def at(self, endpoint: int) -> Window:
         window = self._windows.get(endpoint)
         if window is None:
             window = self._windows[endpoint] = Window(size=min(SMALLEST, self._largest))
         return window
 
-    def room(self, endpoint: str, now: float) -> int:
+    def room(self, endpoint: int, now: float) -> int:
         """How many attempts may be opened now."""
         window = self.at(endpoint)
         if window.pause:
             return int(now >= window.probe_at and not window.open)
         return max(0, int(window.size) - window.open)
 
-    def has_use_for(self, endpoint: str, now: float) -> bool:
+    def has_use_for(self, endpoint: int, now: float) -> bool:
         """Whether it is time to admit more: a quarter of the window is free, so that admissions come in batches."""
         return self.room(endpoint, now) >= max(1, int(self.at(endpoint).size) // 4)
 
-    def per_second(self, endpoint: str) -> float:
+    def per_second(self, endpoint: int) -> float:
         """How many attempts the endpoint takes in a second, as far as is known; 0 if it fails or does not respond."""
         window = self.at(endpoint)
         if window.pause:
@@ -126,12 +126,12 @@ class Windows:
             return float(self._connections)
         return 0.0 if window.response_seconds >= SILENT_SECONDS else self._connections / window.response_seconds
 
-    def probe_at(self, endpoint: str) -> float:
+    def probe_at(self, endpoint: int) -> float:
         """The time of the next probe; 0 while the breaker is closed."""
         window = self.at(endpoint)
         return window.probe_at if window.pause else 0.0
 
-    def note_opened(self, endpoint: str, attempt_ids: Iterable[int], now: float) -> None:
+    def note_opened(self, endpoint: int, attempt_ids: Iterable[int], now: float) -> None:
         window = self.at(endpoint)
         for attempt_id in attempt_ids:
             if attempt_id not in self._opened:
@@ -141,11 +141,11 @@ class Windows:
             window.probe_at = now + window.pause
             window.pause = min(2 * window.pause, self._longest_pause)
 
-    def note_finished(self, attempt_ids: Iterable[int], now: float) -> set[str]:
+    def note_finished(self, attempt_ids: Iterable[int], now: float) -> set[int]:
         """These attempts have a result. Returns the endpoints of those that this process has opened."""
         endpoints = set()
         for attempt_id in attempt_ids:
-            endpoint, opened_at = self._opened.pop(attempt_id, ("", 0.0))
+            endpoint, opened_at = self._opened.pop(attempt_id, (0, 0.0))
             if endpoint:
                 window = self.at(endpoint)
                 window.open = max(0, window.open - 1)
@@ -153,7 +153,7 @@ class Windows:
                 endpoints.add(endpoint)
         return endpoints
 
-    def note_result(self, endpoint: str, now: float, *, succeeded: bool, seconds: float | None = None) -> bool:
+    def note_result(self, endpoint: int, now: float, *, succeeded: bool, seconds: float | None = None) -> bool:
         """`seconds`: the response time. Returns whether this has opened or closed the breaker."""
         window = self.at(endpoint)
         if seconds is not None:
@@ -169,7 +169,7 @@ class Windows:
         window.probe_at = now + window.pause
         return True
 
-    def set_open(self, counts: Mapping[str, int], forget_before: float) -> None:
+    def set_open(self, counts: Mapping[int, int], forget_before: float) -> None:
         """The numbers of open attempts as the database has them: other processes open and finish attempts, too.
 
         Attempts that were opened before `forget_before` are forgotten: their results have gone to another process.

@@ -20,6 +20,7 @@ from webhookhub.console.format import NOTHING
 from webhookhub.db import clock
 from webhookhub.search_terms import parse_host
 
+from . import endpoint_admin as endpoint_admin
 from . import secrets, views
 from .forms import CustomerForm, SubscriptionForm
 from .models import Customer, Subscription
@@ -97,9 +98,8 @@ class CustomerAdmin(Audited, ReadOnlyAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         customer: Any = context.get("original")
         if customer is not None and request.user.has_perm("subscriptions.view_subscription"):
-            rows = list(
-                Subscription.objects.filter(customer_key=customer.customer_key).order_by("id")[: MAX_SUBSCRIPTIONS + 1]
-            )
+            own = Subscription.objects.existing().filter(customer_key=customer.customer_key)
+            rows = list(own.order_by("endpoint_id", "event_type")[: MAX_SUBSCRIPTIONS + 1])
             context["subscriptions"] = [{"subscription": row, "state": _state(row)} for row in rows[:MAX_SUBSCRIPTIONS]]
             context["more"] = len(rows) > MAX_SUBSCRIPTIONS
         return super().render_change_form(request, context, *args, **kwargs)
@@ -149,6 +149,9 @@ class SubscriptionAdmin(Audited, ModelAdmin):  # type: ignore[type-arg]
     show_facets = admin.ShowFacets.NEVER
     change_list_template = "admin/console/change_list.html"
     change_form_template = "admin/subscriptions/subscription/change_form.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Subscription]:
+        return super().get_queryset(request).filter(deleted_at__isnull=True)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BoundedList]:
         return BoundedList

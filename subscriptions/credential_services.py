@@ -17,6 +17,7 @@ from webhookhub.egress.urls import masked
 from . import client_certificates, headers, oauth2
 from .client_certificates import CertificateFacts
 from .credentials import Credentials, InvalidCredentials, OAuth2Client, Unreadable, parse, serialize
+from .endpoint_models import EndpointSettings
 from .models import Subscription
 
 
@@ -57,7 +58,7 @@ def remove_oauth2(subscription: Subscription) -> bool:
     return _remove(subscription, lambda old: old._replace(oauth2=None), actions.REMOVE_OAUTH2)
 
 
-def shown_oauth2(subscription: Subscription) -> OAuth2Client | None:
+def shown_oauth2(subscription: EndpointSettings) -> OAuth2Client | None:
     """The OAuth2 client without its secret, and with hidden query values of its URL."""
     try:
         client = parse(subscription.credentials).oauth2
@@ -66,7 +67,7 @@ def shown_oauth2(subscription: Subscription) -> OAuth2Client | None:
     return client and client._replace(client_secret="", token_url=masked(client.token_url))
 
 
-def certificate_facts(subscription: Subscription) -> CertificateFacts | None:
+def certificate_facts(subscription: EndpointSettings) -> CertificateFacts | None:
     """What may be shown of the client certificate; None if there is none, or if the keys do not open it."""
     try:
         pair = parse(subscription.credentials).certificate
@@ -83,7 +84,7 @@ def are_unreadable(subscription: Subscription) -> bool:
     return False
 
 
-def fit_host(stored: Subscription, url: object) -> bool:
+def fit_host(stored: EndpointSettings, url: object) -> bool:
     """Whether the stored credentials may be used at this URL: they were meant for one host."""
     if not isinstance(url, str) or stored.credentials is None:
         return True

@@ -99,8 +99,8 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         return url
 
     def _get_validation_exclusions(self) -> set[str]:
-        """With the customer, which the form of a stored subscription does not have: it is part of the unique key."""
-        return super()._get_validation_exclusions() - {"customer_key"}  # type: ignore[misc, no-any-return]
+        """With the other columns of the unique key, which the form does not have."""
+        return super()._get_validation_exclusions() - {"customer_key", "deleted_at", "existing"}  # type: ignore[misc, no-any-return]
 
     def clean_customer_key(self) -> str:
         key = str(self.cleaned_data["customer_key"])

@@ -3,61 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
-from django.db import models
+from django.core.validators import RegexValidator
+from django.db import models, transaction
+from django.db.models import Case, When
 from django.utils.translation import gettext_lazy as _
 
 from webhookhub import crypto
 from webhookhub.auditlog.record import url_without_query
 from webhookhub.db import clock
 from webhookhub.db.clock import UtcNow
-from webhookhub.db.conditions import schedule_constraints
-from webhookhub.db.fields import ExactTextField, SecondsListField, WordField
+from webhookhub.db.fields import ExactTextField
 from webhookhub.db.requirements import UnsuitableDatabase
-from webhookhub.egress.urls import UnacceptableURL, masked, normalise
+from webhookhub.egress.urls import masked, normalise
 from webhookhub.ids import new_uid
-from webhookhub.validators import first_forbidden, forbidden_message
 
 from .client_certificates import WARN_BEFORE
+from .endpoint_models import CUSTOMER_KEY_LENGTH as CUSTOMER_KEY_LENGTH
+from .endpoint_models import SETTINGS, Endpoint, EndpointSettings, customer_key_validator, settings_constraints
+from .endpoint_models import encrypted_new_secret as encrypted_new_secret
+from .endpoint_models import validate_callback_url as validate_callback_url
 from .fields import LabelFilterField
-from .signing import ASYMMETRIC, SCHEMES, SYMMETRIC, new_secret
+from .patterns import PATTERN
+from .patterns import normalise as normalise_pattern
+from .signing import ASYMMETRIC, new_secret
 
 SAMPLE = 5
-CUSTOMER_KEY_LENGTH = 100
-TWO_SCHEDULES = _("Set either retry delays, or a retry limit and a base delay, and leave the others empty.")
-
-
-def encrypted_new_secret() -> str:
-    return crypto.encrypt(new_secret(SYMMETRIC))
-
 
 event_type_validator = RegexValidator(
     r"\A[A-Za-z0-9_.-]{1,100}\Z", _("An event type has 1 to 100 letters, digits, dots, dashes and underscores.")
 )
 
 
-customer_key_validator = RegexValidator(
-    r"\A[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,99}\Z",
-    _("A customer key has 1 to 100 letters, digits and the signs _ . : @ + -, and begins with a letter or a digit."),
+event_pattern_validator = RegexValidator(
+    rf"\A{PATTERN}\Z",
+    _("An event type has 1 to 100 letters, digits, dots, dashes and underscores. At the end, .* stands for any rest."),
 )
-
-
-def validate_callback_url(value: str) -> None:
-    try:
-        normalise(value)
-    except UnacceptableURL as error:
-        raise ValidationError(str(error)) from None
 
 
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def routable(self) -> SubscriptionQuerySet:
         """The subscriptions that may get new deliveries."""
         return self.filter(active=True, verified=True, disabled_at__isnull=True, customer_disabled_at__isnull=True)
+
+    def existing(self) -> SubscriptionQuerySet:
+        return self.filter(deleted_at__isnull=True)
 
     def with_expiring_certificate(self, now: datetime) -> SubscriptionQuerySet:
         """Those whose client certificate expires soon, or has expired."""
@@ -108,10 +100,23 @@ class Customer(models.Model):
         return str(self.customer_key)
 
 
-class Subscription(models.Model):
-    """Configuration of deliveries. It is never deleted, because deliveries and dead letters refer to it."""
+class Subscription(EndpointSettings):
+    """An event type, or a pattern of them, that an endpoint gets. It is deleted by a mark: deliveries refer to it.
+
+    A change of its copies of the endpoint's settings changes the endpoint, if this is its only subscription. Otherwise
+    the subscription gets an endpoint of its own.
+    """
 
     id = models.BigAutoField(_("ID"), primary_key=True)
+    endpoint = models.ForeignKey(
+        Endpoint,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        null=True,
+        editable=False,
+        related_name="subscriptions",
+    )
     # It gets the events of this customer only; without one, all events of its type. It never changes.
     customer_key = ExactTextField(
         _("customer"),
@@ -121,65 +126,12 @@ class Subscription(models.Model):
         db_default="",
         help_text=_("Its events only. Empty: the events of all customers, and those without one."),
     )
-    event_type = ExactTextField(_("event type"), max_length=100, validators=[event_type_validator])
-    callback_url = ExactTextField(
-        _("callback URL"), max_length=500, validators=[validate_callback_url], help_text=_("An https URL.")
-    )
-    active = models.BooleanField(
-        _("active"), default=True, help_text=_("If off, it gets no new deliveries, and open ones wait.")
-    )
-    verified = models.BooleanField(
-        _("verified"), default=False, editable=False, help_text=_("The endpoint has shown that it wants these events.")
-    )
-    verification_result = ExactTextField(max_length=200, blank=True, default="", editable=False)
-    verification_at = models.DateTimeField(_("last verification"), null=True, blank=True, editable=False)
-    signing_scheme = WordField(
-        _("signing scheme"),
-        words=SCHEMES,
-        default=SYMMETRIC,
-        help_text=_("v1: a secret that both sides know. v1a: ed25519, the receiver needs the public key only."),
-    )
-    # Encrypted. A rotation moves it to `previous_secret`.
-    secret = ExactTextField(max_length=500, default=encrypted_new_secret, editable=False)
-    previous_secret = ExactTextField(max_length=500, default="", blank=True, editable=False)
-    previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
-    # Encrypted, because headers often contain passwords.
-    custom_headers = models.TextField(default="", blank=True, editable=False)
-    # Encrypted: what the hub needs to identify itself to the endpoint. NULL if it needs nothing.
-    credentials = models.TextField(null=True, editable=False)  # noqa: DJ001: a column that can be added at once
-    # Of the client certificate, for the warning before it.
-    certificate_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
-    description = ExactTextField(_("description"), max_length=200, blank=True, default="")
-    max_retry_limit = models.PositiveIntegerField(
-        _("max retry limit"),
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text=_("Attempts, the first included. Empty: the hub's default."),
-    )
-    base_delay = models.DurationField(
-        _("base delay"),
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(timedelta(milliseconds=1)), MaxValueValidator(timedelta(days=1))],
-        help_text=_("Delay after the first failure (hh:mm:ss); it doubles each time. Empty: the hub's default."),
-    )
-    retry_delays = SecondsListField(
-        _("retry delays"),
-        null=True,
-        blank=True,
-        help_text=_(
-            "Instead of limit and base delay: seconds after each failure, such as 5, 300, 1800. Then it stops."
-        ),
-    )
-    rate_limit = models.PositiveIntegerField(
-        _("rate limit"),
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(10_000)],
-        help_text=_(
-            "Deliveries per second, retries included. Of the subscriptions with the same URL, the lowest limit holds."
-        ),
+    # Or a pattern of them, as subscriptions.patterns has it.
+    event_type = ExactTextField(
+        _("event type"),
+        max_length=100,
+        validators=[event_pattern_validator],
+        help_text=_("One event type, order.* for all that begin with “order.”, or * for all."),
     )
     label_filter = LabelFilterField(
         _("label filter"),
@@ -191,12 +143,16 @@ class Subscription(models.Model):
             "Conditions: equals, one_of, prefix, exists, not. Empty: all events of the type."
         ),
     )
-    # When its endpoint was disabled: a copy of the endpoint's, made by a trigger.
-    disabled_at = models.DateTimeField(_("disabled at"), null=True, blank=True, editable=False)
     # When its customer was disabled: a copy, made by a trigger.
     customer_disabled_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("created at"), db_default=UtcNow(), editable=False)
     updated_at = models.DateTimeField(_("updated at"), db_default=UtcNow(), editable=False)
+    # 1, and NULL once it is deleted: an event type that was removed can be added again.
+    existing = models.GeneratedField(
+        expression=Case(When(deleted_at__isnull=True, then=1), default=None),
+        output_field=models.PositiveSmallIntegerField(null=True),
+        db_persist=True,
+    )
 
     objects = SubscriptionQuerySet.as_manager()
 
@@ -210,6 +166,7 @@ class Subscription(models.Model):
             models.Index(fields=["callback_url"], name="idx_sub_callback"),
             models.Index(fields=["customer_key"], name="idx_sub_customer"),
             models.Index(fields=["certificate_expires_at"], name="idx_sub_certificate_expiry"),
+            models.Index(fields=["endpoint"], name="idx_sub_endpoint"),
         ]
         permissions = [
             ("reveal_secret", "Can see and rotate a subscription's signing secret"),
@@ -218,29 +175,11 @@ class Subscription(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["event_type", "callback_url", "customer_key"],
-                name="uniq_sub_type_callback_customer",
+                fields=["event_type", "callback_url", "customer_key", "existing"],
+                name="uniq_sub_existing",
                 violation_error_message=_("This address is subscribed to this event type already."),
             ),
-            # All texts that begin with https://, because 0 follows the slash. LIKE would ignore case on SQLite.
-            models.CheckConstraint(
-                condition=models.Q(callback_url__gte="https://", callback_url__lt="https:/0"),
-                name="chk_sub_callback_https",
-            ),
-            models.CheckConstraint(
-                condition=models.Q(max_retry_limit__isnull=True) | models.Q(max_retry_limit__gte=1),
-                name="chk_sub_limit_positive",
-            ),
-            models.CheckConstraint(
-                condition=models.Q(rate_limit__isnull=True) | models.Q(rate_limit__gte=1),
-                name="chk_sub_rate_positive",
-            ),
-            models.CheckConstraint(
-                condition=models.Q(retry_delays__isnull=True)
-                | models.Q(max_retry_limit__isnull=True, base_delay__isnull=True),
-                name="chk_sub_one_schedule",
-            ),
-            *schedule_constraints("sub"),
+            *settings_constraints("sub"),
         ]
 
     def __str__(self) -> str:
@@ -252,26 +191,20 @@ class Subscription(models.Model):
         return self.active and self.verified and self.disabled_at is None and self.customer_disabled_at is None
 
     @property
-    def shown_url(self) -> str:
-        """The URL with hidden query values. Only users who may see secrets get the whole URL, in the form."""
-        return masked(self.callback_url)
-
-    @property
     def audit_name(self) -> str:
         """The name in the audit log, which must not contain secrets."""
         return f"{self.event_type} → {url_without_query(self.callback_url)}"
 
     def clean(self) -> None:
         super().clean()
-        if isinstance(self.description, str) and (code := first_forbidden(self.description)):
-            raise ValidationError({"description": _("The description %(why)s.") % {"why": forbidden_message(code)}})
-        if self.retry_delays is not None:
-            # On each of them: a change of one field reports the errors of that field only.
-            both = [name for name in ("max_retry_limit", "base_delay") if getattr(self, name) is not None]
-            if both:
-                raise ValidationError(dict.fromkeys(["retry_delays", *both], TWO_SCHEDULES))
-        with suppress(UnacceptableURL):  # reported by the field's own validator
-            self.callback_url = normalise(self.callback_url)
+        if isinstance(self.event_type, str):
+            self.event_type = normalise_pattern(self.event_type)
+
+    def join(self, endpoint: Endpoint) -> None:
+        """Before it is stored: it belongs to this endpoint and has its settings."""
+        self.endpoint = endpoint
+        for name in SETTINGS:
+            setattr(self, name, getattr(endpoint, name))
 
     def save(self, *, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
         """Insert a new subscription, or update the named columns: the others may have changed since it was loaded."""
@@ -283,16 +216,27 @@ class Subscription(models.Model):
             return
         Subscription.objects.require_keys()
         self.callback_url = normalise(self.callback_url)
-        if self.signing_scheme == ASYMMETRIC:
+        if self.signing_scheme == ASYMMETRIC and self.endpoint_id is None:
             self.secret = crypto.encrypt(new_secret(ASYMMETRIC))
-        super().save(**{**kwargs, "force_insert": True})
+        with transaction.atomic():
+            if self.endpoint_id is None:
+                settings = {name: getattr(self, name) for name in SETTINGS}
+                self.endpoint = Endpoint(customer_key=self.customer_key, **settings)
+                self.endpoint.save()
+            super().save(**{**kwargs, "force_insert": True})
+
+
+def _endpoint() -> models.OneToOneField[Endpoint | None]:
+    return models.OneToOneField(Endpoint, models.DO_NOTHING, db_constraint=False, null=True, related_name="+")
 
 
 class EndpointRate(models.Model):
     """When an endpoint with a rate limit may get its next delivery. The orchestrators share it."""
 
     id = models.BigAutoField(primary_key=True)
-    callback_url = ExactTextField(max_length=500, unique=True)
+    endpoint = _endpoint()
+    # For programs that know no endpoints.
+    callback_url = ExactTextField(max_length=500, default="", db_default="")
     free_at = models.DateTimeField()
 
     class Meta:
@@ -310,7 +254,9 @@ class EndpointHealth(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    callback_url = ExactTextField(max_length=500, unique=True)
+    endpoint = _endpoint()
+    # When the row was written; for programs that know no endpoints.
+    callback_url = ExactTextField(max_length=500)
     # The first failure after the last success. The trouble lasts until `recovered_at`.
     failing_since = models.DateTimeField()
     last_error_code = ExactTextField(max_length=100)
@@ -330,6 +276,17 @@ class EndpointHealth(models.Model):
 
     def __str__(self) -> str:
         return masked(self.callback_url)
+
+
+def endpoint_id(target: Subscription | Endpoint) -> int:
+    """Of an endpoint, or of the endpoint of a subscription."""
+    pk = target.pk if isinstance(target, Endpoint) else target.endpoint_id
+    assert pk is not None, "a trigger gives every subscription an endpoint"
+    return int(pk)
+
+
+def log_fields(target: Subscription | Endpoint) -> dict[str, int]:
+    return {f"{target._meta.model_name}_id": target.pk}
 
 
 class SubscriptionVersion(models.Model):

@@ -14,10 +14,12 @@ from webhookhub.egress.engine import send
 from webhookhub.egress.messages import Response
 from webhookhub.ids import new_uid
 
+from . import signing
+from .endpoint_models import Endpoint, EndpointSettings
 from .models import Subscription
 from .oauth2 import Token, read_token, token_request
 from .redaction import response_snippet
-from .signing import Endpoint, Unsendable, oauth2_client, sign
+from .signing import Unsendable, oauth2_client, sign
 
 TEST_EVENT_TYPE = "webhookhub.test"
 
@@ -39,18 +41,20 @@ class SampleResult:
         }
 
 
-def send_test(subscription: Subscription) -> SampleResult:
-    data: dict[str, object] = {"subscription": subscription.id, "for": subscription.event_type}
+def send_test(target: Subscription | Endpoint) -> SampleResult:
+    data: dict[str, object] = {"endpoint": target.pk}
+    if isinstance(target, Subscription):
+        data = {"subscription": target.id, "for": target.event_type}
     return send_now(
-        subscription,
+        target,
         TEST_EVENT_TYPE,
         data,
-        before_sending=lambda: record(actions.TEST, subscription, name=subscription.audit_name),
+        before_sending=lambda: record(actions.TEST, target, name=target.audit_name),
     )
 
 
 def send_now(
-    subscription: Subscription,
+    target: EndpointSettings,
     event_type: str,
     data: dict[str, object],
     before_sending: Callable[[], None] = lambda: None,
@@ -60,7 +64,7 @@ def send_now(
     message_id = str(new_uid())
     document = {"type": event_type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    endpoint = Endpoint(*(getattr(subscription, column) for column in Endpoint._fields))
+    endpoint = signing.Endpoint(*(getattr(target, column) for column in signing.Endpoint._fields))
     token = Token()
     try:
         client = oauth2_client(endpoint)

@@ -14,7 +14,8 @@ from webhookhub.db import clock
 from webhookhub.db.retry import in_transaction
 from webhookhub.logs import Log, log
 
-from .models import Subscription
+from .endpoint_models import Endpoint, EndpointSettings
+from .models import Subscription, log_fields
 from .signing import endpoint_key, new_secret
 
 
@@ -34,22 +35,23 @@ class WrongKeys(RotationRefused):
     """The encryption keys differ from those of the other processes, or the key of this secret is lost."""
 
 
-def reveal(subscription: Subscription) -> str:
+def reveal(subscription: EndpointSettings) -> str:
     """The key that the receiver needs to check signatures. Show it only once, when it is new."""
     return endpoint_key(crypto.decrypt(subscription.secret))
 
 
-def overlap_until(subscription: Subscription) -> datetime | None:
+def overlap_until(subscription: EndpointSettings) -> datetime | None:
     """Until when the previous secret signs too; None if it does not."""
     until = subscription.previous_secret_until
     return until if until is not None and clock.now() < until else None
 
 
 def rotate(
-    subscription: Subscription, scheme: str | None = None, *, force: bool = False, key_lost: bool = False
+    subscription: Subscription | Endpoint, scheme: str | None = None, *, force: bool = False, key_lost: bool = False
 ) -> str:
-    """Replace the signing secret and return the receiver's key. Both secrets sign during an overlap.
+    """Replace the signing secret of an endpoint and return the receiver's key. Both secrets sign during an overlap.
 
+    Of a subscription that shares an endpoint, this is for the subscription alone: it gets an endpoint of its own.
     Only two secrets can sign: during an overlap, `force` allows a rotation that ends it at once.
     A secret that the encryption keys do not open is replaced only with `key_lost`. Otherwise the keys may be wrong
     here, and the other processes could open neither the old secret nor the new one.
@@ -73,7 +75,8 @@ def rotate(
     scheme = scheme or subscription.signing_scheme
     secret = new_secret(scheme)
     overlap = hub().secret_overlap if opens else None
-    unchanged = Subscription.objects.filter(id=subscription.id, secret=subscription.secret)
+    model = type(subscription)
+    unchanged = model._default_manager.filter(id=subscription.id, secret=subscription.secret)
 
     def replace() -> None:
         replaced = unchanged.update(
@@ -93,7 +96,7 @@ def rotate(
 
     in_transaction(replace)
     subscription.refresh_from_db()
-    log(Log.SECRET_ROTATED, subscription_id=subscription.id, signing_scheme=scheme)
+    log(Log.SECRET_ROTATED, **log_fields(subscription), signing_scheme=scheme)
     return endpoint_key(secret)
 
 

@@ -1,4 +1,4 @@
-"""Verify that an endpoint wants a subscription's events: it must send a random challenge back.
+"""Verify that an endpoint wants its events: it must send a random challenge back.
 
 Nothing else sets `verified`: a trigger refuses an update that sets it without a new `verification_at`.
 """
@@ -22,7 +22,8 @@ from webhookhub.egress.messages import Response
 from webhookhub.logs import Log, log
 
 from . import health
-from .models import Subscription
+from .endpoint_models import Endpoint
+from .models import Subscription, endpoint_id, log_fields
 from .sample_delivery import send_now
 
 EVENT_TYPE = "webhookhub.verification"
@@ -33,6 +34,7 @@ URL_CHANGED = "url_changed"
 MEANING = {
     CHALLENGE_RETURNED: gettext_noop("the endpoint sent the challenge back"),
     CHALLENGE_MISSING: gettext_noop("the endpoint did not send the challenge back"),
+    "vouched": gettext_noop("a person has vouched for the endpoint"),
     URL_CHANGED: gettext_noop("the callback URL was changed during the verification"),
 }
 
@@ -43,33 +45,34 @@ class Verification:
     result: str
 
 
-def verify(subscription: Subscription) -> Verification:
-    """Send a challenge and store the result. A success enables a disabled endpoint.
+def verify(target: Subscription | Endpoint) -> Verification:
+    """Send a challenge and store the result, for an endpoint and all of its subscriptions. A success enables it.
 
     A failure does not revoke an earlier verification.
     """
+    pk = endpoint_id(target)
     challenge = secrets.token_urlsafe(24)
-    outcome = check_response(send_now(subscription, EVENT_TYPE, {"challenge": challenge}).response, challenge)
+    outcome = check_response(send_now(target, EVENT_TYPE, {"challenge": challenge}).response, challenge)
     # The URL may have been changed since the request.
-    unchanged = Subscription.objects.filter(id=subscription.id, callback_url=subscription.callback_url)
+    unchanged = Endpoint.objects.existing().filter(id=pk, callback_url=target.callback_url)
     now = clock.now()
     columns: dict[str, Any] = {"verification_result": outcome.result, "verification_at": now, "updated_at": now}
     if outcome.verified:
-        columns |= {"verified": True, "disabled_at": None}
+        columns |= {"verified": True, "disabled_at": None, "vouched_by": "", "vouch_reason": ""}
 
     def store() -> Verification:
-        # The endpoint first, like a process that disables it: in another order, they would block each other.
-        enabled = outcome.verified and health.end_disabling(subscription.callback_url, health.BY_VERIFICATION)
+        # The health first, like a process that disables the endpoint: in another order, they would block each other.
+        enabled = outcome.verified and health.end_disabling(pk, health.BY_VERIFICATION)
         stored = outcome if unchanged.update(**columns) else Verification(False, URL_CHANGED)
         details = {"verified": stored.verified, "result": stored.result} | ({"enabled": True} if enabled else {})
-        record(actions.VERIFY, subscription, name=subscription.audit_name, details=details)
+        record(actions.VERIFY, target, name=target.audit_name, details=details)
         return stored
 
     stored = in_transaction(store)
-    subscription.refresh_from_db()
+    target.refresh_from_db()
     log(
         Log.SUBSCRIPTION_VERIFIED if stored.verified else Log.SUBSCRIPTION_VERIFICATION_FAILED,
-        subscription_id=subscription.id,
+        **log_fields(target),
         reason=stored.result,
     )
     return stored

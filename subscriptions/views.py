@@ -98,8 +98,8 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
     subscription = _allowed(request, pk, MAY_CHANGE)
     form = ReasonForm(request.POST or None)
     if not form.is_valid():
-        others = Subscription.objects.filter(callback_url=subscription.callback_url).count() - 1
-        context = {"form": form, "state": health.of_endpoint(subscription.callback_url), "others": others}
+        others = Subscription.objects.existing().filter(endpoint=subscription.endpoint_id or 0).count() - 1
+        context = {"form": form, "state": health.of_endpoint(subscription.endpoint_id), "others": others}
         return _page(request, "enable", subscription, _("Enable an endpoint"), **context)
     enabled = health.enable(subscription, reason=form.cleaned_data["reason"])
     messages.success(request, _("Enabled: it gets deliveries again.") if enabled else _("It was enabled already."))

@@ -11,7 +11,9 @@ from factory.django import DjangoModelFactory
 from events.models import Event
 from jobs.models import Job
 from sagas.models import Saga
+from subscriptions.endpoint_models import SETTINGS, Endpoint
 from subscriptions.models import Customer, Subscription
+from subscriptions.services import DEFAULTS
 from tests.support import guards, legal_steps
 from webhookhub.db import clock
 from webhookhub.ids import new_uid
@@ -36,9 +38,15 @@ class SubscriptionFactory(DjangoModelFactory):
 
     @classmethod
     def _create(cls, model_class: type[Subscription], *args: Any, verified: bool, **kwargs: Any) -> Subscription:
-        """Verified after the fact, with a record of it: the database accepts no other way."""
-        subscription: Subscription = super()._create(model_class, *args, **kwargs)
-        if verified:
+        """Verified after the fact, with a record of it: the database accepts no other way.
+
+        Subscriptions with the same customer, URL and settings share an endpoint, as those that people create.
+        """
+        subscription = model_class(*args, **kwargs)
+        if subscription.endpoint_id is None and (shared := cls._endpoint(verified=verified, **kwargs)) is not None:
+            subscription.join(shared)
+        subscription.save()
+        if verified and not subscription.verified:
             subscription.verified = True
             subscription.verification_at = kwargs.get("verification_at") or clock.now()
             # Past save(), so that a test may give any moment it likes.
@@ -46,6 +54,12 @@ class SubscriptionFactory(DjangoModelFactory):
             Subscription.objects.filter(pk=subscription.pk).update(verification_at=None)
             Subscription.objects.filter(pk=subscription.pk).update(verified=True, verification_at=moment)
         return subscription
+
+    @staticmethod
+    def _endpoint(**kwargs: Any) -> Endpoint | None:
+        given = {name: kwargs[name] for name in SETTINGS if name in kwargs}
+        own = Endpoint.objects.existing().filter(customer_key=kwargs.get("customer_key", ""), **given)
+        return own.filter(**{name: DEFAULTS[name] for name in DEFAULTS if name not in given}).order_by("id").first()
 
 
 class EventFactory(DjangoModelFactory):
@@ -70,6 +84,7 @@ class SagaFactory(DjangoModelFactory):
 
     event = factory.SubFactory(EventFactory)
     subscription = factory.SubFactory(SubscriptionFactory)
+    endpoint_id = factory.LazyAttribute(lambda saga: saga.subscription.endpoint_id if saga.subscription else None)
     customer_key = factory.LazyAttribute(lambda saga: saga.event.customer_key if saga.event else "")
     status = "Pending"
     attempt_count = factory.LazyAttribute(lambda saga: least_attempts(saga.status, saga.max_retry_limit))

@@ -27,7 +27,12 @@ ALLOWED: dict[str, set[str]] = {
     },
     "webhookhub.auditlog": set(),
     # Else it reads every table with SQL of its own.
-    "webhookhub.integrity": {"events.labels", "subscriptions.filters", "webhookhub.stats.ready_work"},
+    "webhookhub.integrity": {
+        "events.labels",
+        "subscriptions.endpoint_models",
+        "subscriptions.filters",
+        "webhookhub.stats.ready_work",
+    },
     "webhookhub.stats": {  # counters that the layers call, and /metrics, which reads the layers' open work
         "api.models",
         "events.models",
@@ -71,6 +76,7 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.health",
         "subscriptions.matching",
         "subscriptions.models",
+        "subscriptions.patterns",
         "webhookhub.auditlog",
     },
     "sagas": {
@@ -156,11 +162,14 @@ ALLOWED: dict[str, set[str]] = {
         "subscriptions.credential_services",
         "subscriptions.credentials",
         "subscriptions.customers",
+        "subscriptions.endpoint_models",
+        "subscriptions.endpoint_services",
         "subscriptions.oauth2",
         "subscriptions.filters",
         "subscriptions.health",
         "subscriptions.matching",
         "subscriptions.models",
+        "subscriptions.patterns",
         "subscriptions.secrets",
         "subscriptions.services",
         "subscriptions.sample_delivery",
@@ -177,6 +186,8 @@ PAGES = {"admin.py", "forms.py", "views.py"}
 SHOWN = {"models", "lookup", "waiting"}
 UI = "webhookhub.console"
 MAY_USE_UI = {
+    "subscriptions/endpoint_admin.py",
+    "subscriptions/endpoint_views.py",
     "webhookhub/settings.py",
 }
 

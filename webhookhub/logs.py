@@ -33,6 +33,8 @@ class Log(Enum):
     ENDPOINT_RECOVERED = ("endpoint_recovered", logging.INFO)
     ENDPOINT_DISABLED = ("endpoint_disabled", logging.WARNING)
     ENDPOINT_ENABLED = ("endpoint_enabled", logging.INFO)
+    ENDPOINT_DELETED = ("endpoint_deleted", logging.INFO)
+    ENDPOINT_VOUCHED = ("endpoint_vouched", logging.INFO)
     SAGA_COMPLETED = ("saga_completed", logging.INFO)
     SAGA_RETRY_SCHEDULED = ("saga_retry_scheduled", logging.INFO)
     SAGA_DEAD_LETTERED = ("saga_dead_lettered", logging.WARNING)

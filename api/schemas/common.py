@@ -11,6 +11,8 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from events import payloads
 from events.labels import MAX_LABELS
 from subscriptions.filters import VALUE_LENGTH
+from subscriptions.patterns import LENGTH as PATTERN_LENGTH
+from subscriptions.patterns import PATTERN, normalise
 
 LARGEST_ID = 2**63 - 1
 TIME_FORMAT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
@@ -34,6 +36,16 @@ def _well_formed(value: Any) -> Any:
 # strict=False: a strict field accepts datetime objects only.
 Timestamp = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_range), BeforeValidator(_well_formed)]
 Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
+# For subscriptions: an event type or a pattern.
+EventPattern = Annotated[
+    str,
+    BeforeValidator(lambda value: normalise(value) if isinstance(value, str) else value),
+    Field(
+        pattern=rf"^{PATTERN}$",
+        max_length=PATTERN_LENGTH,
+        description="One event type, `order.*` for all that begin with `order.`, or `*` for all.",
+    ),
+]
 EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 CustomerKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,99}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]

@@ -16,7 +16,7 @@ from subscriptions.oauth2 import MAX_LENGTHS
 from webhookhub.db.fields import MAX_SECONDS, MAX_SECONDS_LIST
 from webhookhub.validators import REASON_LENGTH
 
-from .common import Body, CustomerKey, EventType, Timestamp
+from .common import Body, CustomerKey, EventPattern, Timestamp
 
 Scheme = Literal["v1", "v1a"]
 CallbackUrl = Annotated[str, Field(min_length=1, max_length=500, description="An https URL.")]
@@ -61,7 +61,7 @@ LabelFilter = Annotated[
 
 
 class SubscriptionFilters(PageRequest):
-    event_type: EventType | None = None
+    event_type: EventPattern | None = None
     active: bool | None = None
     customer: CustomerKey | None = None
 
@@ -70,7 +70,7 @@ class SubscriptionIn(Body):
     customer: CustomerKey | None = Field(
         None, description="The key of the customer whose events it gets. null: the events of all customers."
     )
-    event_type: EventType
+    event_type: EventPattern
     callback_url: CallbackUrl
     active: bool = True
     description: Description = ""
@@ -89,7 +89,7 @@ class SubscriptionIn(Body):
 class SubscriptionChange(Body):
     """Omitted fields keep their values. A new callback_url must be verified."""
 
-    event_type: EventType | None = None
+    event_type: EventPattern | None = None
     callback_url: CallbackUrl | None = None
     active: bool | None = Field(None, description="If false: no new deliveries; open deliveries wait.")
     description: Description | None = None
@@ -219,7 +219,7 @@ class BackfillOut(BaseModel):
 
 
 class PreviewIn(Body):
-    event_type: EventType
+    event_type: EventPattern
     label_filter: LabelFilter | None = None
 
 

@@ -14,7 +14,7 @@ from deadletters.models import DeadLetter
 from events.models import Event
 from sagas.models import DeliveryRequest, Saga
 from subscriptions import customers, health
-from subscriptions.models import Customer, Subscription
+from subscriptions.models import Customer, Subscription, endpoint_id
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from tests.support import legal_steps
 from webhookhub.db import clock
@@ -209,8 +209,7 @@ def test_what_belongs_to_another_does_not_exist_for_a_bound_key(acme: Program, w
 
 
 def test_hub_wide_resources_do_not_exist_for_a_bound_key(acme: Program, world: dict[str, Any]):
-    own = world["acme"]["subscription"]
-    for path in ("/endpoints", "/sagas", "/sagas/failed", "/sagas/stuck", f"/subscriptions/{own}/endpoint"):
+    for path in ("/endpoints/worst", "/sagas", "/sagas/failed", "/sagas/stuck"):
         assert acme.get(path).status_code == 404, path
     assert acme.send("PUT", "/customers/acme", b"{}").status_code == 403
 
@@ -265,20 +264,16 @@ def test_a_bound_key_creates_subscriptions_of_its_customer(acme: Program, globex
     assert (other.status_code, other.json()["errors"][0]["field"]) == (422, "customer")
 
 
-def test_an_unverified_subscription_does_not_enable_the_url_of_another(acme: Program):
-    subscription = SubscriptionFactory.create(customer_key="acme", verified=False, callback_url=URL)
-    response = acme.post(f"/subscriptions/{subscription.pk}/enable", {"reason": "r"})
-    assert response.status_code == 409
-
-
-def test_an_unverified_subscription_does_not_show_the_state_of_its_url(acme: Program, hub_wide: Program):
-    subscription = SubscriptionFactory.create(customer_key="acme", verified=False, callback_url=URL)
-    SubscriptionFactory.create(callback_url=URL)
-    health.disable_gone(URL)
-    path = f"/subscriptions/{subscription.pk}"
-    assert hub_wide.get(path).json()["disabled_at"] is not None
+def test_the_same_url_of_two_customers_shares_no_state(acme: Program, globex: Program):
+    own, other = (SubscriptionFactory.create(customer_key=key, callback_url=URL) for key in ("acme", "globex"))
+    health.disable_gone(endpoint_id(other))
+    path = f"/subscriptions/{own.pk}"
     assert acme.get(path).json()["disabled_at"] is None
-    assert acme.get("/subscriptions").json()["items"][0]["disabled_reason"] is None
+    assert acme.get(f"{path}/endpoint").json()["disabled_at"] is None
+    assert globex.get(f"/subscriptions/{other.pk}").json()["disabled_reason"] is not None
+    assert acme.post(f"{path}/enable", {"reason": "r"}).status_code == 200
+    other.refresh_from_db()
+    assert other.disabled_at is not None
 
 
 def test_the_preview_of_a_filter_shows_only_events_of_the_customer(acme: Program, globex: Program, hub_wide: Program):

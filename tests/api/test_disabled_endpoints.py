@@ -8,7 +8,7 @@ import pytest
 
 from sagas.parking import park
 from subscriptions import health
-from subscriptions.models import Subscription
+from subscriptions.models import Subscription, endpoint_id
 from tests.factories import SagaFactory, SubscriptionFactory
 from webhookhub.auditlog.models import Entry
 from webhookhub.db import clock
@@ -23,7 +23,7 @@ REASON = {"reason": "the customer has fixed it"}
 @pytest.fixture
 def disabled() -> Subscription:
     subscription: Subscription = SubscriptionFactory.create()
-    assert health.disable_gone(subscription.callback_url)
+    assert health.disable_gone(endpoint_id(subscription))
     return subscription
 
 
@@ -73,7 +73,7 @@ def test_the_figures_of_an_endpoint_are_shown_without_its_query(hub_wide: Progra
     subscription: Subscription = SubscriptionFactory.create(callback_url="https://127.0.0.1:1025/x?token=secret")
     saga = SagaFactory.create(subscription=subscription, next_attempt_at=clock.now() - timedelta(seconds=1))
     assert park([saga.id], "Pending") == 1
-    health.disable_gone(subscription.callback_url)
+    health.disable_gone(endpoint_id(subscription))
 
     shown = hub_wide.get(f"/subscriptions/{subscription.id}/endpoint").json()
 
@@ -81,6 +81,6 @@ def test_the_figures_of_an_endpoint_are_shown_without_its_query(hub_wide: Progra
     assert (shown["subscription"], shown["waiting"], shown["open"]) == (subscription.id, 1, 0)
     assert shown["last_error_code"] == "http_410"
     assert shown["disabled_at"] is not None
-    assert hub_wide.get("/endpoints").json()["items"] == [shown]
-    assert shop.get("/endpoints").status_code == 403
+    assert hub_wide.get("/endpoints/worst").json()["items"] == [shown]
+    assert shop.get("/endpoints/worst").status_code == 403
     assert shop.get(f"/subscriptions/{subscription.id}/endpoint").status_code == 403

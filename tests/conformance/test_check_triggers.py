@@ -98,7 +98,12 @@ class Violation:
 
 
 URL = {"callback_url": "http://example.com/hook"}
-SCHEDULES = {"requeue": "dead_letter_requeues", "saga": "webhook_delivery_sagas", "sub": "subscriptions"}
+SCHEDULES = {
+    "requeue": "dead_letter_requeues",
+    "saga": "webhook_delivery_sagas",
+    "sub": "subscriptions",
+    "endpoint": "endpoints",
+}
 DELAYS = ("garbage", "", "0", "5,,6", "5,", ",5", "5;6", "5.5", "-5", "1234567", "5,06")
 VIOLATIONS = [
     *(
@@ -124,11 +129,17 @@ VIOLATIONS = [
     Violation("events", "chk_event_created_at", {"created_at": "1969-12-31 00:00:00"}),
     Violation("dead_letters", "chk_dead_payload", {"payload_snapshot": "no JSON"}),
     Violation("dead_letters", "chk_dead_failed_at", {"failed_at": "1969-12-31 00:00:00"}),
-    Violation("subscriptions", "chk_sub_callback_https", URL),
-    Violation("subscriptions", "chk_sub_limit_positive", {"max_retry_limit": 0}),
-    Violation("subscriptions", "chk_sub_rate_positive", {"rate_limit": 0}),
-    Violation("subscriptions", "chk_sub_one_schedule", {"retry_delays": "1,2", "max_retry_limit": 3}),
-    Violation("subscriptions", "chk_sub_one_schedule", {"retry_delays": "1,2", "base_delay": 1000000}),
+    *(
+        Violation(table, f"chk_{noun}_{name}", values)
+        for noun, table in (("sub", "subscriptions"), ("endpoint", "endpoints"))
+        for name, values in (
+            ("callback_https", URL),
+            ("limit_positive", {"max_retry_limit": 0}),
+            ("rate_positive", {"rate_limit": 0}),
+            ("one_schedule", {"retry_delays": "1,2", "max_retry_limit": 3}),
+            ("one_schedule", {"retry_delays": "1,2", "base_delay": 1000000}),
+        )
+    ),
     Violation("webhook_delivery_sagas", "chk_saga_limit_positive", {"max_retry_limit": 0}),
     Violation("webhook_delivery_sagas", "chk_saga_retry_below_limit", {"status": "PendingRetry", "attempt_count": 3}),
 ]

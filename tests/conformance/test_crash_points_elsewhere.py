@@ -17,7 +17,7 @@ from events.intake import publish
 from events.models import Event, EventType
 from subscriptions import credential_services, customers, health
 from subscriptions.credentials import OAuth2Client
-from subscriptions.models import Customer, EndpointHealth, Subscription
+from subscriptions.models import Customer, EndpointHealth, Subscription, endpoint_id
 from subscriptions.reencryption import reencrypt
 from subscriptions.secrets import OverlapRunning, rotate
 from subscriptions.services import AlreadySubscribed, change, create
@@ -137,17 +137,17 @@ def to_roll_up() -> Work:
 def to_fail_and_recover() -> Work:
     """A failing endpoint whose breaker opens later, and which succeeds in the end; stored twice."""
     EndpointHealth.objects.all().delete()
-    url = SubscriptionFactory.create().callback_url
+    pk = endpoint_id(SubscriptionFactory.create())
 
     def work() -> None:
         for _ in range(2):
             since = clock.now()
-            health.note_failing(url, since, "timeout")
-            health.note_breaker(url, since)
-            health.note_stage(url, health.load()[url], 50)
-            health.note_announced(EndpointHealth.objects.get().pk, health.load()[url])
-            health.note_success(url)
-            health.note_announced(EndpointHealth.objects.get().pk, health.load()[url])
+            health.note_failing(pk, since, "timeout")
+            health.note_breaker(pk, since)
+            health.note_stage(pk, health.load()[pk], 50)
+            health.note_announced(EndpointHealth.objects.get().pk, health.load()[pk])
+            health.note_success(pk)
+            health.note_announced(EndpointHealth.objects.get().pk, health.load()[pk])
 
     return work
 
@@ -155,23 +155,23 @@ def to_fail_and_recover() -> Work:
 def to_disable(*, gone: bool) -> Callable[[], Work]:
     def prepare() -> Work:
         EndpointHealth.objects.all().delete()
-        url = SubscriptionFactory.create().callback_url
-        health.note_failing(url, clock.now() - hub().disable_after, "timeout")
-        return lambda: health.disable_gone(url) if gone else health.disable_failing(url, health.load()[url], "timeout")
+        pk = endpoint_id(SubscriptionFactory.create())
+        health.note_failing(pk, clock.now() - hub().disable_after, "timeout")
+        return lambda: health.disable_gone(pk) if gone else health.disable_failing(pk, health.load()[pk], "timeout")
 
     return prepare
 
 
 def to_enable() -> Work:
     subscription = SubscriptionFactory.create()
-    health.disable_gone(subscription.callback_url)
+    health.disable_gone(endpoint_id(subscription))
     return lambda: health.enable(subscription, reason="fixed")
 
 
 def to_announce() -> Work:
     EndpointHealth.objects.all().delete()
-    url = SubscriptionFactory.create().callback_url
-    health.disable_gone(url)
+    pk = endpoint_id(SubscriptionFactory.create())
+    health.disable_gone(pk)
     return lambda: announce(100)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from sagas.flow import Flow, SettledResult
 from subscriptions import health
+from subscriptions.endpoint_models import Endpoint
 from subscriptions.models import EndpointHealth, Subscription
 from tests.factories import SubscriptionFactory
 from webhookhub.auditlog.models import Entry
@@ -28,15 +29,19 @@ def subscribe() -> Subscription:
     return subscription
 
 
+def the_endpoint() -> int:
+    return Endpoint.objects.get().pk
+
+
 def row() -> EndpointHealth:
     return EndpointHealth.objects.get()
 
 
 def test_of_two_orchestrators_that_get_a_410_one_disables_the_endpoint():
     subscribe()
-    with Rival(lambda: health.disable_gone(URL), before=INSERT) as slow:
+    with Rival(lambda: health.disable_gone(the_endpoint()), before=INSERT) as slow:
         slow.reached()  # it has found no row
-        assert health.disable_gone(URL)
+        assert health.disable_gone(the_endpoint())
         first = row()
         assert not slow.result()
     assert (row().disabled_at, row().failing_since) == (first.disabled_at, first.failing_since)
@@ -44,28 +49,28 @@ def test_of_two_orchestrators_that_get_a_410_one_disables_the_endpoint():
 
 def test_concurrent_orchestrators_disable_an_endpoint_once():
     subscription = subscribe()
-    assert together(*[lambda: health.disable_gone(URL)] * 4).count(True) == 1
+    assert together(*[lambda: health.disable_gone(the_endpoint())] * 4).count(True) == 1
     subscription.refresh_from_db()
     assert subscription.disabled_at == row().disabled_at
 
 
 def test_a_success_that_comes_first_prevents_the_disabling():
     subscribe()
-    health.note_failing(URL, clock.now() - hub().disable_after, "timeout")
-    seen = health.load()[URL]
-    with Rival(lambda: health.disable_failing(URL, seen, "timeout"), before=UPDATE) as slow:
+    health.note_failing(the_endpoint(), clock.now() - hub().disable_after, "timeout")
+    seen = health.load()[the_endpoint()]
+    with Rival(lambda: health.disable_failing(the_endpoint(), seen, "timeout"), before=UPDATE) as slow:
         slow.reached()
-        assert health.note_success(URL)
+        assert health.note_success(the_endpoint())
         assert not slow.result()
     assert row().disabled_at is None
 
 
 def test_a_success_that_comes_later_does_not_enable_the_endpoint():
     subscribe()
-    health.note_failing(URL, clock.now() - hub().disable_after, "timeout")
-    with Rival(lambda: health.note_success(URL), before=UPDATE) as slow:
+    health.note_failing(the_endpoint(), clock.now() - hub().disable_after, "timeout")
+    with Rival(lambda: health.note_success(the_endpoint()), before=UPDATE) as slow:
         slow.reached()
-        assert health.disable_failing(URL, health.load()[URL], "timeout")
+        assert health.disable_failing(the_endpoint(), health.load()[the_endpoint()], "timeout")
         assert not slow.result()
     assert row().disabled_at is not None
 
@@ -88,7 +93,7 @@ def test_two_orchestrators_with_the_same_failures_store_the_trouble_once(hub_set
 
 def test_two_people_enable_an_endpoint_once():
     subscription = subscribe()
-    health.disable_gone(URL)
+    health.disable_gone(the_endpoint())
     results = together(*[lambda: health.enable(Subscription.objects.get(), reason="fixed")] * 2)
     assert sorted(results) == [False, True]
     assert Entry.objects.filter(action="subscription.enable").count() == 1
@@ -101,10 +106,10 @@ def test_a_subscription_that_is_verified_while_its_endpoint_is_disabled_ends_lik
     if not rows_are_locked_one_by_one():
         pytest.skip("one writer at a time")
     subscription = subscribe()
-    health.note_failing(URL, clock.now() - timedelta(days=1), "timeout")
-    with Rival(lambda: health.disable_gone(URL), before=UPDATE) as slow:
+    health.note_failing(the_endpoint(), clock.now() - timedelta(days=1), "timeout")
+    with Rival(lambda: health.disable_gone(the_endpoint()), before=UPDATE) as slow:
         slow.reached()
-        elsewhere(lambda: health.end_disabling(URL, health.BY_VERIFICATION))
+        elsewhere(lambda: health.end_disabling(the_endpoint(), health.BY_VERIFICATION))
         slow.result()
     subscription.refresh_from_db()
     assert subscription.disabled_at == row().disabled_at

@@ -25,6 +25,7 @@ from sagas.dispatch import dispatch, dispatch_hinted
 from sagas.models import Saga
 from sagas.orchestrator import Orchestrator
 from sagas.settle import Settler
+from subscriptions.endpoint_models import Endpoint
 from subscriptions.models import Subscription
 from tests.factories import SubscriptionFactory
 from tests.webhookhub.integrity.support import assert_clean
@@ -64,7 +65,8 @@ class Hub:
 
     def widen(self, url: str) -> None:
         """As if the endpoint had responded quickly for some time."""
-        self.orchestrator._flow.windows.at(url).size = 100
+        endpoint = Endpoint.objects.get(callback_url=url).pk
+        self.orchestrator._flow.windows.at(endpoint).size = 100
 
     def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(2000):

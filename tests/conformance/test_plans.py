@@ -86,7 +86,7 @@ TABLES = ["events", "routing_inbox", "webhook_delivery_sagas", "webhook_delivery
 def subscription_rest() -> dict[str, str]:
     """The columns of a subscription that have no default in the database."""
     named = {"id", "event_type", "callback_url", "active", "verified"}
-    fields = [field for field in Subscription._meta.concrete_fields if field.column not in named]
+    fields = [field for field in Subscription._meta.concrete_fields if not (field.column in named or field.generated)]
     empty = [field for field in fields if not field.null and getattr(field, "db_default", NOT_PROVIDED) is NOT_PROVIDED]
     values = [f"'{field.get_default()}'" for field in empty]
     return {"rest": ", ".join(field.column for field in empty), "values": ", ".join(values)}

@@ -29,6 +29,7 @@ TABLES = (
     "delivery_requests",
     "endpoint_health",
     "endpoint_rates",
+    "endpoints",
     "events",
     "subscriptions",
     "webhook_delivery_jobs",
@@ -62,6 +63,7 @@ TIMES = [
     ("UPDATE", "endpoint_rates", "free_at"),
     ("UPDATE", "endpoint_health", "failing_since"),
     ("UPDATE", "subscriptions", "verification_at"),
+    ("UPDATE", "endpoints", "verification_at"),
     ("UPDATE", "customers", "disabled_at"),
 ]
 

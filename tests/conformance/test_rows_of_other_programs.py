@@ -224,7 +224,7 @@ def test_a_declaration_of_labels_that_cannot_be_read_stops_no_event(pointers: st
 
 
 def test_a_rate_limit_at_its_largest_is_no_limit():
-    assert take_slots("https://example.com/", 2**31 - 1, 5).taken == 5
+    assert take_slots(1, 2**31 - 1, 5).taken == 5
 
 
 def test_a_request_for_no_delivery_changes_nothing():

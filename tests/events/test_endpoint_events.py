@@ -17,7 +17,7 @@ from jobs.step import CleanerStep
 from sagas.flow import Flow, SettledResult
 from sagas.models import Saga
 from subscriptions import health
-from subscriptions.models import EndpointHealth, Subscription
+from subscriptions.models import EndpointHealth, Subscription, endpoint_id
 from tests.factories import SubscriptionFactory
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -34,7 +34,7 @@ def subscription() -> Subscription:
 
 
 def begin(subscription: Subscription, share: float) -> None:
-    assert health.note_failing(subscription.callback_url, clock.now() - hub().disable_after * share, "timeout")
+    assert health.note_failing(endpoint_id(subscription), clock.now() - hub().disable_after * share, "timeout")
 
 
 def fail(subscription: Subscription, code: str = "http_500") -> None:
@@ -104,7 +104,7 @@ def test_the_payload_says_which_endpoint_and_why_without_its_query(subscription:
 
 def test_a_short_trouble_is_not_announced_and_neither_is_its_end(subscription: Subscription):
     begin(subscription, 0.1)
-    assert health.note_success(subscription.callback_url)
+    assert health.note_success(endpoint_id(subscription))
     assert announced() == []
 
 
@@ -130,8 +130,8 @@ def test_the_next_trouble_waits_until_the_end_of_the_last_one_is_announced(subsc
     begin(subscription, 0.6)
     fail(subscription)
     announced()
-    health.note_success(subscription.callback_url)
-    assert not health.note_failing(subscription.callback_url, clock.now(), "timeout")
+    health.note_success(endpoint_id(subscription))
+    assert not health.note_failing(endpoint_id(subscription), clock.now(), "timeout")
     announced()
     begin(subscription, 0.0)
 

@@ -24,6 +24,7 @@ from sagas.orchestrator import Orchestrator
 from sagas.parking import READ_AT_ONCE, ParkedSubscriptions, oldest_parked, park, parked_subscriptions, unpark
 from sagas.settle import Settler
 from sagas.windows import SMALLEST
+from subscriptions.endpoint_models import Endpoint
 from subscriptions.endpoints import BURST, take_slots
 from subscriptions.models import EndpointRate, Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
@@ -39,6 +40,11 @@ URL = "https://127.0.0.1:8443/busy"
 def everything_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not queued in memory: see test_queues.py."""
     monkeypatch.setattr(queues, "MAX_QUEUED", 0)
+
+
+def busy() -> int:
+    """The endpoint of URL."""
+    return Endpoint.objects.get(callback_url=URL).pk
 
 
 def subscribe(url: str = URL, **values: object) -> Any:
@@ -197,7 +203,7 @@ def test_another_orchestrators_attempts_count():
     dispatch(BATCH, flow=Flow())
     other = Flow()
     assert admit(BATCH, other) == 0
-    assert other.windows.at(URL).open == SMALLEST
+    assert other.windows.at(busy()).open == SMALLEST
     finish()
     other._sweep_at = 0.0
     assert admit(BATCH, other) == SMALLEST
@@ -254,7 +260,7 @@ def test_an_endpoint_that_only_fails_is_probed_until_it_succeeds(hub_settings, c
     assert parked() == ids
     assert 0 < flow.due_in() <= 1.0
 
-    window = flow.windows.at(URL)
+    window = flow.windows.at(busy())
     window.probe_at = time.monotonic()
     flow._wake_at = 0.0
     assert admit(BATCH, flow) == 1
@@ -275,7 +281,7 @@ def test_the_orchestrator_counts_settled_failures(hub_settings):
     orchestrator.run(BATCH)
     orchestrator.hint("results", finish("http_500"))
     orchestrator.run(BATCH)
-    assert orchestrator._flow.windows.probe_at(URL) > 0
+    assert orchestrator._flow.windows.probe_at(busy()) > 0
     assert statuses() == {"Pending": 4, "PendingRetry": 2}
 
 
@@ -296,12 +302,11 @@ class DatabaseClock:
 @pytest.mark.parametrize("rate", [2, 40])
 def test_a_rate_limit_holds_across_orchestrators(rate: int, monkeypatch: pytest.MonkeyPatch):
     subscription = subscribe(rate_limit=rate)
-    subscribe(rate_limit=10 * rate, event_type="order.paid")  # the lowest limit of the endpoint's subscriptions holds
     waiting(subscription, 2 * rate + 60)
     database = DatabaseClock(monkeypatch)
     flows = [Flow(), Flow()]
     for flow in flows:
-        flow.windows.at(URL).size = 1000
+        flow.windows.at(busy()).size = 1000
         flow.sweep()
     sent_at: list[float] = []
     while len(sent_at) < 60:
@@ -321,7 +326,8 @@ def test_a_rate_limit_holds_across_orchestrators(rate: int, monkeypatch: pytest.
 
 
 def test_a_slot_is_reserved_by_one_process(monkeypatch: pytest.MonkeyPatch):
-    assert take_slots(URL, 1, 5).taken == 1
+    subscribe()
+    assert take_slots(busy(), 1, 5).taken == 1
     stale = EndpointRate.objects.values_list("free_at", flat=True).get()
     EndpointRate.objects.update(free_at=clock.now() - BURST)
     first = EndpointRate.objects.filter
@@ -331,7 +337,7 @@ def test_a_slot_is_reserved_by_one_process(monkeypatch: pytest.MonkeyPatch):
         return first(**{**values, "free_at": stale}) if "free_at" in values else first(**values)
 
     monkeypatch.setattr(EndpointRate.objects, "filter", outdated)
-    assert take_slots(URL, 1, 5).taken == 0
+    assert take_slots(busy(), 1, 5).taken == 0
 
 
 def test_deliveries_of_a_limited_endpoint_are_parked():

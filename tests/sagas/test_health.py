@@ -19,7 +19,7 @@ from sagas.models import PARKED, Saga
 from sagas.orchestrator import Orchestrator
 from subscriptions import health
 from subscriptions.cache import SubscriptionCache, versions
-from subscriptions.models import EndpointHealth, Subscription
+from subscriptions.models import EndpointHealth, Subscription, endpoint_id
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from webhookhub.conf import hub
 from webhookhub.db import clock
@@ -53,7 +53,7 @@ def row() -> EndpointHealth:
 
 
 def begin(subscription: Subscription, ago: timedelta) -> None:
-    assert health.note_failing(subscription.callback_url, clock.now() - ago, "timeout")
+    assert health.note_failing(endpoint_id(subscription), clock.now() - ago, "timeout")
 
 
 def test_healthy_results_and_single_failures_cost_no_statement(flow: Flow, subscription: Subscription):

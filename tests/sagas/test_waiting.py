@@ -14,7 +14,8 @@ from sagas.models import Saga
 from sagas.parking import park
 from sagas.waiting import REASONS, waiting_for
 from subscriptions import health
-from subscriptions.models import Subscription
+from subscriptions.endpoint_models import Endpoint
+from subscriptions.models import Subscription, endpoint_id
 from tests.factories import SagaFactory, SubscriptionFactory
 from webhookhub.console import format
 from webhookhub.db import clock
@@ -29,20 +30,21 @@ def values(**columns: Any) -> Change:
 
 
 def open_breaker(row: Subscription) -> None:
-    health.note_failing(row.callback_url, clock.now(), "timeout", clock.now())
+    health.note_failing(endpoint_id(row), clock.now(), "timeout", clock.now())
 
 
-def limit_another(row: Subscription) -> None:
-    SubscriptionFactory.create(callback_url=row.callback_url, event_type="order.paid", rate_limit=5)
+def limit_endpoint(row: Subscription) -> None:
+    SubscriptionFactory.create(callback_url=row.callback_url, event_type="order.paid")
+    Endpoint.objects.filter(id=endpoint_id(row)).update(rate_limit=5)
 
 
 CASES: list[tuple[Change, str]] = [
     (values(active=False), "paused"),
     (values(verified=False), "unverified"),
-    (lambda row: health.disable_gone(row.callback_url), "disabled"),
+    (lambda row: health.disable_gone(endpoint_id(row)), "disabled"),
     (open_breaker, "failing"),
     (values(rate_limit=5), "rate_limit"),
-    (limit_another, "rate_limit"),
+    (limit_endpoint, "rate_limit"),
     (lambda row: None, "busy"),
 ]
 

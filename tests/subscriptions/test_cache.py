@@ -30,10 +30,10 @@ def test_the_cache_contains_routable_subscriptions_by_event_type():
 
     assert by_type(SubscriptionCache()) == {
         "order.created": [
-            RoutableSubscription(one.id, 4, timedelta(seconds=2), None),
-            RoutableSubscription(two.id, None, None, (5, 300)),
+            RoutableSubscription(one.id, 4, timedelta(seconds=2), None, endpoint_id=one.endpoint_id),
+            RoutableSubscription(two.id, None, None, (5, 300), endpoint_id=two.endpoint_id),
         ],
-        "Order.created": [RoutableSubscription(other.id, None, None, None)],
+        "Order.created": [RoutableSubscription(other.id, None, None, None, endpoint_id=other.endpoint_id)],
     }
 
 

@@ -179,11 +179,11 @@ def test_another_secret_is_refused(secret: str, scheme: str):
     assert not Subscription.objects.exists()
 
 
-def test_only_subscriptions_that_get_deliveries_limit_the_rate_of_a_url():
-    """Otherwise anyone who subscribes another's URL could slow it down, without ever verifying it."""
-    SubscriptionFactory.create(callback_url=URL, rate_limit=100)
-    SubscriptionFactory.create(callback_url=URL, customer_key="globex", rate_limit=1, verified=False)
-    assert rate_limits() == {URL: 100}
+def test_a_customer_does_not_limit_the_rate_of_anothers_endpoint_with_the_same_url():
+    own = SubscriptionFactory.create(callback_url=URL, rate_limit=100)
+    other = SubscriptionFactory.create(callback_url=URL, customer_key="globex", rate_limit=1)
+    SubscriptionFactory.create(callback_url=URL, event_type="b", rate_limit=7, verified=False)
+    assert rate_limits() == {own.endpoint_id: 100, other.endpoint_id: 1}
 
 
 @pytest.mark.parametrize(

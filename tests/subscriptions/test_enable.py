@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from subscriptions import health
-from subscriptions.models import EndpointHealth, Subscription
+from subscriptions.models import EndpointHealth, Subscription, endpoint_id
 from subscriptions.verification import verify
 from tests.factories import SubscriptionFactory
 from tools.demo.endpoint import HttpsEndpoint, Reply
@@ -26,7 +26,7 @@ REASON = {"reason": "the customer has fixed it"}
 @pytest.fixture
 def disabled() -> Subscription:
     subscription: Subscription = SubscriptionFactory.create()
-    assert health.disable_gone(subscription.callback_url)
+    assert health.disable_gone(endpoint_id(subscription))
     subscription.refresh_from_db()
     return subscription
 
@@ -71,7 +71,7 @@ def test_it_needs_the_permission_to_change_subscriptions(staff: Callable[..., Cl
 
 def test_a_failing_endpoint_shows_since_when(superuser: Client):
     subscription = SubscriptionFactory.create()
-    health.note_failing(subscription.callback_url, clock.now(), "timeout", clock.now())
+    health.note_failing(endpoint_id(subscription), clock.now(), "timeout", clock.now())
     shown = superuser.get(page(subscription)).content.decode()
     assert "Without a success since" in shown
     assert "The endpoint is only probed now." in shown
@@ -92,7 +92,7 @@ def test_the_command_enables_it(disabled: Subscription):
 def test_a_successful_verification_enables_it(endpoint: HttpsEndpoint):
     subscription: Subscription = SubscriptionFactory.create(callback_url=endpoint.url())
     other: Subscription = SubscriptionFactory.create(callback_url=endpoint.url(), event_type="order.paid")
-    health.disable_gone(subscription.callback_url)
+    health.disable_gone(endpoint_id(subscription))
     assert verify(subscription).verified
     assert is_enabled(subscription)
     assert is_enabled(other)
@@ -118,6 +118,6 @@ def test_a_subscription_whose_url_has_changed_is_enabled_by_the_verification_of_
 def test_a_disabled_endpoint_that_is_still_broken_stays_disabled(endpoint: HttpsEndpoint, status: int):
     endpoint.take = lambda received: Reply(status=status)  # type: ignore[method-assign]
     subscription: Subscription = SubscriptionFactory.create(callback_url=endpoint.url())
-    health.disable_gone(subscription.callback_url)
+    health.disable_gone(endpoint_id(subscription))
     assert not verify(subscription).verified
     assert not is_enabled(subscription)

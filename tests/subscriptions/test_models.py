@@ -88,7 +88,7 @@ def test_a_list_of_delays_is_stored(delays: tuple[int, ...]):
 def test_the_database_refuses_two_schedules():
     for other in ({"max_retry_limit": 3}, {"base_delay": timedelta(seconds=3)}):
         subscription = Subscription(event_type="a", callback_url=URL, retry_delays=(5,), **other)
-        with pytest.raises(DatabaseError, match="chk_sub_one_schedule"), transaction.atomic():
+        with pytest.raises(DatabaseError, match="one_schedule"), transaction.atomic():
             subscription.save()
 
 
@@ -168,7 +168,7 @@ def test_the_database_lets_only_a_verification_set_verified():
     subscription = SubscriptionFactory.create(callback_url=URL, verified=False)
     with pytest.raises(DatabaseError, match="Only a verification"), transaction.atomic():
         Subscription.objects.update(verified=True)
-    with pytest.raises(DatabaseError, match="A new subscription is not verified"), transaction.atomic():
+    with pytest.raises(DatabaseError, match="A verification has its time"), transaction.atomic():
         Subscription.objects.create(event_type="other", callback_url=URL, verified=True)
     subscription.refresh_from_db()
     assert not subscription.verified
@@ -180,7 +180,9 @@ def test_the_database_lets_only_a_verification_set_verified():
 @pytest.mark.parametrize("value", [2, -1])
 def test_the_database_refuses_a_third_value_of_a_flag(column: str, value: int):
     SubscriptionFactory.create(callback_url=URL, verified=False)
-    copied = [field.column for field in Subscription._meta.concrete_fields if not field.primary_key]
+    copied = [
+        field.column for field in Subscription._meta.concrete_fields if not (field.primary_key or field.generated)
+    ]
     values = {name: name for name in copied} | {"event_type": "'other'", column: str(value)}
     statements = [
         f"UPDATE subscriptions SET {column} = {value}",

@@ -41,7 +41,12 @@ def new_row(table: str) -> tuple[int, dict[str, Any]]:
         case "customers":
             return CustomerFactory.create().pk, {"uid": new_uid().hex, "customer_key": "another"}
         case "subscriptions":
-            return SubscriptionFactory.create(verified=False).pk, {"callback_url": "https://example.com/other"}
+            return SubscriptionFactory.create(verified=False).pk, {
+                "endpoint_id": None,
+                "callback_url": "https://example.com/other",
+            }
+        case "endpoints":
+            return SubscriptionFactory.create(verified=False).endpoint_id, {"uid": new_uid().hex}
         case "webhook_delivery_sagas":
             return SagaFactory.create().pk, {"event_id": EventFactory.create().pk}
         case "webhook_delivery_jobs":

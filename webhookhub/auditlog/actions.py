@@ -28,6 +28,12 @@ SET_OAUTH2 = "subscription.set_oauth2_client"
 REMOVE_OAUTH2 = "subscription.remove_oauth2_client"
 REENCRYPT = "subscription.reencrypt"
 BACKFILL = "subscription.backfill"
+CREATE_ENDPOINT = "endpoint.create"
+EDIT_ENDPOINT = "endpoint.edit"
+PAUSE_ENDPOINT = "endpoint.pause"
+RESUME_ENDPOINT = "endpoint.resume"
+DELETE_ENDPOINT = "endpoint.delete"
+VOUCH = "endpoint.vouch"
 CREATE_CUSTOMER = "customer.create"
 EDIT_CUSTOMER = "customer.edit"
 DISABLE_CUSTOMER = "customer.disable"
@@ -79,6 +85,12 @@ ACTIONS = {
     REMOVE_OAUTH2: _("removed an OAuth2 client"),
     REENCRYPT: _("re-encrypted the stored secrets"),
     BACKFILL: _("delivered past events"),
+    CREATE_ENDPOINT: _("created an endpoint"),
+    EDIT_ENDPOINT: _("edited an endpoint"),
+    PAUSE_ENDPOINT: _("paused an endpoint"),
+    RESUME_ENDPOINT: _("resumed an endpoint"),
+    DELETE_ENDPOINT: _("deleted an endpoint"),
+    VOUCH: _("vouched for an endpoint"),
     CREATE_CUSTOMER: _("created a customer"),
     EDIT_CUSTOMER: _("renamed a customer"),
     DISABLE_CUSTOMER: _("disabled a customer"),

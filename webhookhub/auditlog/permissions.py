@@ -25,6 +25,7 @@ NAMES = (
     _("Can revoke an API key"),
     _("Can see and rotate a subscription's signing secret"),
     _("Can send ended deliveries again"),
+    _("Can vouch for an endpoint that cannot be verified"),
     _("Can set and remove a subscription's credentials at its endpoint"),
     _("Can send now or abandon more than one delivery at a time"),
     _("Can send waiting deliveries now"),

@@ -4,7 +4,7 @@ Needs `requests` and nothing else of the hub: no settings, no database.
 """
 
 from .cells import Cells
-from .client import Client, raise_for_failures
+from .client import Client, Endpoint, raise_for_failures
 from .deliveries import Deliveries, DeliveryRequest
 from .errors import (
     Conflict,
@@ -26,6 +26,7 @@ __all__ = [
     "Conflict",
     "Deliveries",
     "DeliveryRequest",
+    "Endpoint",
     "Event",
     "Failed",
     "FieldError",

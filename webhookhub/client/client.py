@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +14,15 @@ from .errors import HubError
 from .events import Encoded, Event, Failed, Published, Result, batch_body, batches, encode
 from .retry import Deadline
 from .transport import Transport, as_error
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A new endpoint. The hub shows its secret this once."""
+
+    uid: str
+    secret: str
+
 
 # Every further request of the same call would fail the same way.
 FATAL = (errors.Unauthorized, errors.Forbidden)
@@ -74,6 +84,40 @@ class Client:
         """Create a customer, or change its name; repeating it changes nothing. Needs the scope customers:write."""
         body = json.dumps({} if name is None else {"name": name}).encode()
         self._transport.send("PUT", f"/api/v1/customers/{quote(key, safe='')}", body, Deadline(self._deadline))
+
+    def create_endpoint(
+        self,
+        callback_url: str,
+        event_types: Sequence[str],
+        *,
+        customer: str | None = None,
+        secret: str | None = None,
+        **settings: Any,
+    ) -> Endpoint:
+        """Create an endpoint with a subscription to each event type or pattern. Needs the scope subscriptions:write.
+
+        Raises Conflict if the customer has subscribed this URL to one of them, which a repeated request may have done.
+        """
+        values = {"callback_url": callback_url, "event_types": list(event_types), "customer": customer, **settings}
+        if secret is not None:
+            values["secret"] = secret
+        document = self._endpoint("POST", "", values)
+        return Endpoint(str(document["uid"]), str(document["secret"]))
+
+    def verify_endpoint(self, uid: str) -> bool:
+        """Have the hub send its challenge; whether the endpoint is verified then."""
+        return bool(self._endpoint("POST", f"/{quote(uid, safe='')}/verify").get("verified"))
+
+    def change_endpoint(self, uid: str, **settings: Any) -> None:
+        """Such as `event_types`, `active` or `rate_limit`; the others stay as they are."""
+        self._endpoint("PATCH", f"/{quote(uid, safe='')}", settings)
+
+    def delete_endpoint(self, uid: str) -> None:
+        self._endpoint("DELETE", f"/{quote(uid, safe='')}")
+
+    def _endpoint(self, method: str, path: str, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        body = b"" if values is None else json.dumps(values).encode()
+        return self._transport.send(method, f"/api/v1/endpoints{path}", body, Deadline(self._deadline))
 
     def _send(self, batch: Sequence[Encoded]) -> tuple[list[Result], HubError | None]:
         """The results of one batch, and the error after which the next ones need not be sent."""

@@ -13,14 +13,14 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from events import filter_preview
 from subscriptions.fields import LabelFilterFormField
-from subscriptions.models import Subscription, event_type_validator
+from subscriptions.models import Subscription, event_pattern_validator
 
 PERMISSIONS = ["subscriptions.view_subscription", "events.view_event"]
 
 
 class PreviewForm(forms.Form):
     event_type = forms.CharField(
-        label=gettext_lazy("Event type"), validators=[event_type_validator], widget=UnfoldAdminTextInputWidget
+        label=gettext_lazy("Event type"), validators=[event_pattern_validator], widget=UnfoldAdminTextInputWidget
     )
     label_filter = LabelFilterFormField(
         label=gettext_lazy("Label filter"),

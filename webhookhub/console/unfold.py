@@ -75,6 +75,7 @@ NAVIGATION: list[dict[str, Any]] = [
         "title": _("Configuration"),
         "items": [
             _item(_("Customers"), "apartment", "subscriptions.customer"),
+            _item(_("Endpoints"), "lan", "subscriptions.endpoint"),
             _item(_("Subscriptions"), "webhook", "subscriptions.subscription"),
             _item(_("Event types"), "category", "events.eventtype"),
             _item(_("API keys"), "key", "api.apikey"),

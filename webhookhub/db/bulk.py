@@ -45,21 +45,31 @@ def insert_new(model: type[models.Model], rows: Sequence[Row], *, key: Sequence[
 
 
 def insert_which(
-    model: type[models.Model], rows: Sequence[Row], *, key: Sequence[str], look_first: bool = False
+    model: type[models.Model],
+    rows: Sequence[Row],
+    *,
+    key: Sequence[str],
+    other_key: Sequence[str] = (),
+    look_first: bool = False,
 ) -> list[Row]:
-    """Like insert_new; returns the rows that this call has inserted."""
+    """Like insert_new; returns the rows that this call has inserted.
+
+    Rows whose `other_key`, another unique key, exists already are left out, too.
+    """
     new = _first_of_each_key(rows, key)
-    return _insert(model, _missing(model, new, key) if look_first else new, key, _insert_values)
+    if other_key:
+        new = _first_of_each_key(new, other_key)
+    return _insert(model, _missing(model, new, key) if look_first else new, key, _insert_values, other_key)
 
 
-def insert_one(model: type[models.Model], row: Row, *, key: Sequence[str]) -> int | None:
-    """Inserts one row; returns its automatic primary key, or None if its unique `key` exists already."""
+def insert_one(model: type[models.Model], row: Row, *, key: Sequence[str], other_key: Sequence[str] = ()) -> int | None:
+    """Inserts one row; returns its automatic primary key, or None if one of its unique keys exists already."""
     primary_keys: list[int] = []
 
     def insert(model: type[models.Model], rows: Sequence[Row]) -> None:
         primary_keys.append(_insert_values(model, rows))
 
-    return primary_keys[0] if _insert(model, [row], key, insert) else None
+    return primary_keys[0] if _insert(model, [row], key, insert, other_key) else None
 
 
 def insert_new_selected(
@@ -103,10 +113,11 @@ def _insert(
     rows: Sequence[Row],
     key: Sequence[str],
     insert: Callable[[type[models.Model], Sequence[Row]], object],
+    other_key: Sequence[str] = (),
 ) -> list[Row]:
     """Inserts the rows, and after a duplicate key again the missing ones; returns the rows that it has inserted.
 
-    Each repetition has fewer rows, or raises if another key than `key` is the duplicate. The server undoes exactly the
+    Each repetition has fewer rows, or raises if another key than these is the duplicate. The server undoes exactly the
     refused statement, so this needs no savepoint within a transaction.
     """
     left = list(rows)
@@ -115,7 +126,9 @@ def _insert(
             insert(model, left)
         except IntegrityError as error:
             before = len(left)
-            left = _missing(model, left, key) if kind_of(error) is Kind.DUPLICATE else left
+            if kind_of(error) is Kind.DUPLICATE:
+                left = _missing(model, left, key)
+                left = _missing(model, left, other_key) if other_key else left
             if len(left) == before:
                 raise
         else:

@@ -23,9 +23,10 @@ class Role(NamedTuple):
 
 # Everything except the encrypted secrets, which only the worker, the console and the auditor need.
 SUBSCRIPTION_COLUMNS = (
-    "SELECT (id, customer_key, event_type, callback_url, active, verified, verification_result, verification_at, "
-    "signing_scheme, previous_secret_until, description, max_retry_limit, base_delay, retry_delays, rate_limit, "
-    "label_filter, disabled_at, customer_disabled_at, certificate_expires_at, created_at, updated_at)"
+    "SELECT (id, endpoint_id, customer_key, event_type, callback_url, active, verified, verification_result, "
+    "verification_at, signing_scheme, previous_secret_until, description, max_retry_limit, base_delay, retry_delays, "
+    "rate_limit, label_filter, disabled_at, customer_disabled_at, deleted_at, existing, certificate_expires_at, "
+    "created_at, updated_at)"
 )
 
 # Without the id: its largest value, once inserted, would leave none for the next row.
@@ -36,8 +37,8 @@ EVENT_INSERT = (
 CUSTOMER_INSERT = "INSERT (uid, customer_key, name)"
 # Without the generation, which is 0: a trigger creates the later ones.
 SAGA_COLUMNS = (
-    "event_id, subscription_id, customer_key, status, attempt_count, next_attempt_at, max_retry_limit, base_delay, "
-    "retry_delays, final_error_code, created_at, updated_at"
+    "event_id, subscription_id, endpoint_id, customer_key, status, attempt_count, next_attempt_at, max_retry_limit, "
+    "base_delay, retry_delays, final_error_code, created_at, updated_at"
 )
 SAGA_INSERT = f"INSERT ({SAGA_COLUMNS})"
 JOB_INSERT = "INSERT (saga_id, attempt_no, status, lease_until, attempt_at)"
@@ -64,7 +65,8 @@ REQUEST_INSERT = (
     "INSERT (uid, kind, saga_id, conditions, max_saga_id, requested_by, requested_at, reason, request_token)"
 )
 HEALTH_INSERT = (
-    "INSERT (callback_url, failing_since, last_error_code, disabled_at, disabled_reason, breaker_open_since, stage)"
+    "INSERT (endpoint_id, callback_url, failing_since, last_error_code, disabled_at, disabled_reason, "
+    "breaker_open_since, stage)"
 )
 HEALTH_ENDED = "recovered_at, recovered_by, disabled_at, disabled_reason, breaker_open_since, stage, updated_at"
 
@@ -75,6 +77,7 @@ HUB = {
     "customers": "SELECT",
     "event_types": "SELECT",
     "event_type_version": "SELECT",
+    "endpoints": "SELECT",
     "subscriptions": "SELECT",
     "subscription_version": "SELECT",
     "endpoint_rates": "SELECT",
@@ -178,7 +181,7 @@ ROLES = (
             "stats_workflow_periods": "SELECT, DELETE",
             # Publishes the hub's own events about endpoints.
             "events": f"SELECT, {EVENT_INSERT}",
-            "subscriptions": "SELECT (id, event_type, callback_url)",
+            "subscriptions": "SELECT (id, endpoint_id, event_type, callback_url, deleted_at)",
             "endpoint_health": "SELECT, UPDATE (announced, updated_at)",
             "webhook_delivery_sagas": "SELECT (id, event_id)",
             "webhook_delivery_jobs": "SELECT, UPDATE (status, lease_until, lease_resets)",
@@ -211,6 +214,7 @@ ROLES = (
             "event_types": EDIT,
             "audit_log_entries": "SELECT, INSERT",
             "customers": "SELECT, INSERT, UPDATE",
+            "endpoints": "SELECT, INSERT, UPDATE",
             "subscriptions": "SELECT, INSERT, UPDATE",
             "endpoint_health": f"SELECT, UPDATE ({HEALTH_ENDED})",
             # The generation: a person may have a Completed delivery delivered again.

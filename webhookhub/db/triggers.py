@@ -1,8 +1,8 @@
 """Triggers as migration operations, for every engine.
 
 A `Refusal` rejects a statement that breaks a rule; a `Reset` sets a column when another changes; a `Fill` completes a
-new row; a `Copy` fills an inbox in the transaction of the insert; an `Insert` creates rows of another table; a `Mirror`
-copies a column to the rows of another table; a `Tally` counts changes.
+new row; a `Default` sets a column of a new row by a query; a `Copy` fills an inbox in the transaction of the insert; an
+`Insert` creates rows of another table; a `Mirror` copies a column to the rows of another table; a `Tally` counts.
 
 A migration that changes a trigger replaces it whole (`ReplaceTriggers`), built on the rules of the earlier migration
 (`earlier()`). One that changes tables does so with `WithTriggersAside`.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
@@ -267,6 +267,19 @@ class Reset:
 
 
 @dataclass(frozen=True)
+class Default:
+    """Sets `column` of a new row to the value of `query`, if it is NULL."""
+
+    name: str
+    table: str
+    column: str
+    query: str
+
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str:
+        return vendors.default_trigger(connection, self.name, self.table, self.column, self.query)
+
+
+@dataclass(frozen=True)
 class Copy:
     """After an insert into `table`, inserts the new row's `columns` (target → source) into `into`.
 
@@ -311,7 +324,8 @@ class Insert:
 @dataclass(frozen=True)
 class Mirror:
     """After `event` (INSERT or UPDATE) on `table` has set or changed `column`, which is NULL at first, copies it, and
-    `other` with it, to the rows of `into` that have the same `key`. `column` may have another name there, `target`."""
+    `other` with it, to the rows of `into` that have the same `key`. `column` may have another name there, `target`, and
+    the key `target_key`."""
 
     name: str
     table: str
@@ -321,12 +335,14 @@ class Mirror:
     column: str
     other: str
     target: str = ""
+    target_key: str = ""
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         is_insert = self.event == "INSERT"
         when = f"NEW.{self.column} IS NOT NULL" if is_insert else f"NOT ({unchanged(connection, [], [self.column])})"
         sets = f"{self.target or self.column} = NEW.{self.column}, {self.other} = NEW.{self.other}"
-        statement = f"UPDATE {self.into} SET {sets} WHERE {self.key} = NEW.{self.key}"  # noqa: S608
+        where = f"{self.target_key or self.key} = NEW.{self.key}"
+        statement = f"UPDATE {self.into} SET {sets} WHERE {where}"  # noqa: S608
         return vendors.conditional_trigger(connection, self.name, self.table, self.event, when, statement)
 
 
@@ -345,7 +361,8 @@ class Tally:
         return f"CREATE TRIGGER {self.name} AFTER {self.event} ON {self.table} FOR EACH ROW BEGIN {statement}; END"
 
 
-AnyRule = Rule | Check | Required | RealTimes | NotBlank | Copied | OnServers | OnCalendar
+class AnyRule(Protocol):
+    def checks(self, connection: BaseDatabaseWrapper) -> Iterator[vendors.RowCheck]: ...
 
 
 def checks_of(rules: Sequence[AnyRule], connection: BaseDatabaseWrapper) -> list[vendors.RowCheck]:
@@ -378,7 +395,15 @@ def unchanged(connection: BaseDatabaseWrapper, columns: Sequence[str], values: S
 # For tables into which roles insert by Django: MariaDB returns the new id only to those who may also write it.
 IDS_LEFT = Rule("ids", "An id leaves room for the next ones: INSERT refused", when=f"NEW.id > {2**62}")
 
-Trigger = Refusal | Reset | Fill | Copy | Insert | Mirror | Tally
+
+class Trigger(Protocol):
+    """`table` is the one that it belongs to."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def table(self) -> str: ...
+    def create_sql(self, connection: BaseDatabaseWrapper) -> str: ...
 
 
 class CreateTriggers(Operation):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from itertools import groupby
@@ -489,6 +489,49 @@ def conditional_trigger(
     connection: BaseDatabaseWrapper, name: str, table: str, event: str, condition: str, statement: str
 ) -> str:
     return _conditional(connection, f"CREATE TRIGGER {name} AFTER {event} ON {table}", condition, statement)
+
+
+def adoption_trigger(
+    connection: BaseDatabaseWrapper,
+    name: str,
+    table: str,
+    event: str,
+    condition: str,
+    into: str,
+    key: str,
+    columns: Sequence[str],
+    made: Mapping[str, str],
+    cleared: Sequence[str],
+) -> str:
+    """Where `condition` is true, inserts a row into `into`, sets the column `key` to its id and `cleared` to NULL.
+
+    The new row has the values of `columns` and, for each of `made`, that of an SQL expression.
+    """
+    targets = ", ".join([*columns, *made])
+    head = f"CREATE TRIGGER {name} {{}} {event} ON {table} FOR EACH ROW"
+    if is_server(connection):
+        values = ", ".join([*(f"NEW.{column}" for column in columns), *made.values()])
+        insert = f"INSERT INTO {into} ({targets}) VALUES ({values})"  # noqa: S608
+        sets = ", ".join([f"NEW.{key} = LAST_INSERT_ID()", *(f"NEW.{column} = NULL" for column in cleared)])
+        statements = f"{insert}; SET {sets};"
+        return f"{head.format('BEFORE')} BEGIN IF {condition} THEN {statements} END IF; END"
+    # SQLite cannot change NEW: the row is changed after the fact, within the same statement. The row as it is then,
+    # which another trigger may have changed, and only once.
+    here = f"WHERE id = NEW.id AND {key} IS NEW.{key}"
+    values = ", ".join([*columns, *made.values()])
+    insert = f"INSERT INTO {into} ({targets}) SELECT {values} FROM {table} {here}"  # noqa: S608
+    sets = ", ".join([f"{key} = last_insert_rowid()", *(f"{column} = NULL" for column in cleared)])
+    update = f"UPDATE {table} SET {sets} {here}"  # noqa: S608
+    return f"{head.format('AFTER')} WHEN {condition} BEGIN {insert}; {update}; END"
+
+
+def default_trigger(connection: BaseDatabaseWrapper, name: str, table: str, column: str, query: str) -> str:
+    """Sets `column` of a new row, if it is NULL, to the value of `query`."""
+    if is_server(connection):
+        head = f"CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW BEGIN"
+        return f"{head} IF NEW.{column} IS NULL THEN SET NEW.{column} = ({query}); END IF; END"
+    head = f"CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW WHEN NEW.{column} IS NULL BEGIN"
+    return f"{head} UPDATE {table} SET {column} = ({query}) WHERE id = NEW.id; END"  # noqa: S608
 
 
 def reset_trigger(

@@ -39,6 +39,7 @@ REQUESTS = Table("delivery_requests", "q")
 EVENTS = Table("events", "e")
 INBOX = Table("routing_inbox", "i", "event_id")
 SUBSCRIPTIONS = Table("subscriptions", "u")
+ENDPOINTS = Table("endpoints", "p")
 INSTANCES = Table("saga_instances", "w")
 FACTS = Table("saga_facts", "f")
 WORKFLOW_INBOX = Table("workflow_inbox", "i", "event_id")
@@ -64,7 +65,8 @@ HINTS = {
     "subscription_by_type": ("subscriptions", "event_type"),
     "subscription_by_id": ("subscriptions", "id"),
     "customer_by_key": ("customers", "customer_key"),
-    "health_by_url": ("endpoint_health", "callback_url"),
+    "health_by_endpoint": ("endpoint_health", "endpoint_id"),
+    "endpoint_by_id": ("endpoints", "id"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Figures per endpoint (callback URL): what is open, what waits, how it responds.
+"""Figures per endpoint: what is open, what waits, how it responds.
 
 Every read goes along an index and has a limit, however many deliveries wait.
 """
@@ -15,7 +15,7 @@ from jobs.models import Job
 from jobs.states import ACTIVE
 from sagas.models import Saga
 from sagas.parking import oldest_parked, parked_subscriptions
-from subscriptions.models import EndpointHealth, Subscription
+from subscriptions.models import EndpointHealth, Subscription, endpoint_id
 
 from . import queries
 from .queries import Summary
@@ -34,6 +34,7 @@ PERIOD = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class EndpointStats:
+    id: int
     url: str
     # The subscription with the lowest id stands for the endpoint in links and labels.
     subscription: Subscription
@@ -67,7 +68,7 @@ class EndpointStats:
 
 def of_subscription(subscription: Subscription, now: datetime) -> EndpointStats:
     """The figures of the endpoint of a subscription."""
-    [stats] = _stats([subscription.callback_url], now)
+    [stats] = _stats([endpoint_id(subscription)], now)
     return stats
 
 
@@ -82,9 +83,11 @@ def worst(now: datetime) -> list[EndpointStats]:
     oldest = sorted((saga_id, pk) for saga_id, pk, *_ in oldest_parked(dict.fromkeys(waiting, 1)))
     failing = queries.worst(queries.by_subscription(now - PERIOD, now), WORST)
     ranked = [*(pk for _, pk in oldest), *(pk for pk, _ in failing)]
-    urls = _urls(ranked)
+    endpoints = _endpoints(ranked)
     troubled = EndpointHealth.objects.filter(recovered_at__isnull=True).order_by("failing_since", "id")
-    found = chain((urls[pk] for pk in ranked if pk in urls), troubled.values_list("callback_url", flat=True)[:WORST])
+    found = chain(
+        (endpoints[pk] for pk in ranked if pk in endpoints), troubled.values_list("endpoint_id", flat=True)[:WORST]
+    )
     return _stats(list(dict.fromkeys(found))[:WORST], now)
 
 
@@ -107,23 +110,24 @@ def count_waiting(subscription_ids: Collection[int] | None = None) -> int:
     return rows.order_by().values("parked_subscription_id")[:LIMIT].count()
 
 
-def _stats(urls: Sequence[str], now: datetime) -> list[EndpointStats]:
-    """In the order of `urls`, without those that no subscription has any more."""
-    if not urls:
+def _stats(endpoint_ids: Sequence[int], now: datetime) -> list[EndpointStats]:
+    """In the order of `endpoint_ids`, without those that have no subscription."""
+    if not endpoint_ids:
         return []
-    rows = Subscription.objects.only("id", "callback_url", "event_type").filter(callback_url__in=urls)
-    by_url: dict[str, list[Subscription]] = defaultdict(list)
-    for row in rows.order_by("id")[: MAX_SUBSCRIPTIONS * len(urls)]:
-        by_url[row.callback_url].append(row)
-    ids = {row.pk for row in chain.from_iterable(by_url.values())}
+    rows = Subscription.objects.only("id", "endpoint_id", "callback_url", "event_type")
+    rows = rows.filter(endpoint_id__in=endpoint_ids).order_by("id")
+    by_endpoint: dict[int, list[Subscription]] = defaultdict(list)
+    for row in rows[: MAX_SUBSCRIPTIONS * len(endpoint_ids)]:
+        by_endpoint[endpoint_id(row)].append(row)
+    ids = {row.pk for row in chain.from_iterable(by_endpoint.values())}
     open_jobs = _open_jobs()
     parts = queries.in_two_parts(ids, now - PERIOD, now - RATE_PERIOD, now)
-    health = {row.callback_url: row for row in EndpointHealth.objects.filter(callback_url__in=urls)}
-    return [_of(url, by_url[url], open_jobs, parts, health.get(url)) for url in urls if url in by_url]
+    health = {row.endpoint_id: row for row in EndpointHealth.objects.filter(endpoint_id__in=endpoint_ids)}
+    return [_of(pk, by_endpoint[pk], open_jobs, parts, health.get(pk)) for pk in endpoint_ids if pk in by_endpoint]
 
 
 def _of(
-    url: str,
+    pk: int,
     subscriptions: Sequence[Subscription],
     open_jobs: Mapping[int, int],
     parts: Mapping[int, tuple[Summary, Summary]],
@@ -134,7 +138,8 @@ def _of(
     earlier = sum((parts[pk][0] for pk in ids if pk in parts), Summary())
     recent = sum((parts[pk][1] for pk in ids if pk in parts), Summary())
     return EndpointStats(
-        url=url,
+        id=pk,
+        url=subscriptions[0].callback_url,
         subscription=subscriptions[0],
         open=sum(open_jobs.get(pk, 0) for pk in ids),
         waiting=waiting,
@@ -145,8 +150,9 @@ def _of(
     )
 
 
-def _urls(subscription_ids: Collection[int]) -> dict[int, str]:
-    return dict(Subscription.objects.filter(id__in=subscription_ids).values_list("id", "callback_url"))
+def _endpoints(subscription_ids: Collection[int]) -> dict[int, int]:
+    rows = Subscription.objects.filter(id__in=subscription_ids, endpoint__isnull=False)
+    return dict(rows.values_list("id", "endpoint_id"))
 
 
 def _open_jobs() -> Counter[int]:

@@ -91,34 +91,35 @@ def _oldest_parked() -> Work | None:
     Since its parking, the last attempt of its endpoint, or the last change of its subscription: which is the latest.
     """
     parked = Subscription.objects.routable().filter(id__in=parked_subscriptions())
-    urls = dict(parked.values_list("id", "callback_url"))
-    if not urls:
+    endpoints = dict(parked.values_list("id", "endpoint_id"))
+    if not endpoints:
         return None
-    sharing = dict(Subscription.objects.filter(callback_url__in=urls.values()).values_list("id", "callback_url"))
+    siblings = Subscription.objects.filter(endpoint_id__in=endpoints.values())
+    sharing = dict(siblings.values_list("id", "endpoint_id"))
     busy = {sharing.get(pk) for pk in Job.objects.open_by_subscription()}
     attempted = _last_attempts(sharing)
-    oldest = {pk for pk, *_ in oldest_parked({pk: 1 for pk, url in urls.items() if url not in busy})}
+    oldest = {pk for pk, *_ in oldest_parked({pk: 1 for pk, endpoint in endpoints.items() if endpoint not in busy})}
     rows = Saga.objects.filter(id__in=oldest).values_list(
-        "id", "updated_at", "subscription__updated_at", "subscription__callback_url"
+        "id", "updated_at", "subscription__updated_at", "subscription__endpoint_id"
     )
     # A failing endpoint is probed from time to time.
     return _earliest(
         [
-            Work(Saga._meta.db_table, pk, max(*times, attempted.get(url, times[0])) + hub().probe_interval)
-            for pk, *times, url in rows
+            Work(Saga._meta.db_table, pk, max(*times, attempted.get(endpoint, times[0])) + hub().probe_interval)
+            for pk, *times, endpoint in rows
         ]
     )
 
 
-def _last_attempts(urls: Mapping[int, str]) -> dict[str, datetime]:
-    """The end of the last minute in which an attempt of each endpoint has finished; `urls` are by subscription."""
+def _last_attempts(endpoints: Mapping[int, int | None]) -> dict[int | None, datetime]:
+    """The end of the last minute in which an attempt of each endpoint has finished; `endpoints` are by subscription."""
     # Not those of the future, which another program has written by SQL: a minute after them may not exist.
-    past = Period.objects.filter(period=MINUTE, subscription_id__in=urls, starts_at__lte=clock.now())
+    past = Period.objects.filter(period=MINUTE, subscription_id__in=endpoints, starts_at__lte=clock.now())
     minutes = past.values("subscription_id").order_by()
-    last: dict[str, datetime] = {}
+    last: dict[int | None, datetime] = {}
     for subscription_id, starts_at in minutes.annotate(last=Max("starts_at")).values_list("subscription_id", "last"):
         ended = starts_at + timedelta(minutes=1)
-        last[urls[subscription_id]] = max(ended, last.get(urls[subscription_id], ended))
+        last[endpoints[subscription_id]] = max(ended, last.get(endpoints[subscription_id], ended))
     return last
 
 

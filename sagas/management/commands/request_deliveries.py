@@ -95,9 +95,7 @@ def _filter(options: dict[str, Any]) -> RequestFilter:
         raise CommandError("--until is before --since.")
     subscription_ids = None
     if options["subscription"] is not None:
-        subscription = (
-            Subscription.objects.filter(id=options["subscription"]).only("callback_url", "customer_key").first()
-        )
+        subscription = Subscription.objects.filter(id=options["subscription"]).only("endpoint_id").first()
         if subscription is None:
             raise CommandError(f"There is no subscription {options['subscription']}.")
         chosen = requests.of_subscription(subscription, whole_endpoint=options["whole_endpoint"])

@@ -47,7 +47,7 @@ class ScriptedHub:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                response = next_response(Request(self.path, dict(self.headers), json.loads(body)))
+                response = next_response(Request(self.path, dict(self.headers), json.loads(body or b"{}")))
                 response.before()
                 if response.drop:
                     self.close_connection = True
@@ -59,7 +59,7 @@ class ScriptedHub:
                 self.end_headers()
                 self.wfile.write(text)
 
-            do_PUT = do_POST
+            do_PUT = do_PATCH = do_DELETE = do_POST
 
             def log_message(self, *arguments: Any) -> None:
                 pass

@@ -96,6 +96,29 @@ def test_a_response_that_is_no_request_is_unexpected():
         staff.deliveries.abandon(7, "why")
 
 
+def test_an_endpoint_is_created_verified_changed_and_deleted():
+    document = {"uid": "u-1", "secret": "whsec_1", "verified": True}
+    with ScriptedHub(Response(200, document)) as hub, client(hub) as producer:
+        created = producer.create_endpoint("https://a.example/", ["order.*"], customer="acme", rate_limit=5)
+        assert (created.uid, created.secret) == ("u-1", "whsec_1")
+        assert producer.verify_endpoint(created.uid)
+        producer.change_endpoint(created.uid, event_types=["order.paid"])
+        producer.delete_endpoint(created.uid)
+    assert [request.path for request in hub.requests] == [
+        "/api/v1/endpoints",
+        "/api/v1/endpoints/u-1/verify",
+        "/api/v1/endpoints/u-1",
+        "/api/v1/endpoints/u-1",
+    ]
+    assert hub.requests[0].document == {
+        "callback_url": "https://a.example/",
+        "event_types": ["order.*"],
+        "customer": "acme",
+        "rate_limit": 5,
+    }
+    assert hub.requests[2].document == {"event_types": ["order.paid"]}
+
+
 def test_a_netrc_file_does_not_replace_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password else\n")

@@ -64,14 +64,15 @@ def delete(table: str, where: str) -> int:
     return id
 
 
+GENERATED = ("id", "active_saga_id", "parked_subscription_id", "existing")
+
+
 def copy(table: str, where: str, **changed: str) -> int:
     """Copies a row, with these changes."""
     id = pick(table, where)
     with connection.cursor() as cursor:
         described = connection.introspection.get_table_description(cursor, table)
-    columns = [
-        column.name for column in described if column.name not in ("id", "active_saga_id", "parked_subscription_id")
-    ]
+    columns = [column.name for column in described if column.name not in GENERATED]
     values = ", ".join(changed.get(column, column) for column in columns)
     execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {table} WHERE id = {id}")
     return int(value(f"SELECT MAX(id) FROM {table}"))
@@ -270,8 +271,8 @@ def born_for_nothing() -> int:
 def only_the_endpoint_is_disabled() -> int:
     id = pick(SUBSCRIPTIONS, "verified = 1")
     execute(
-        "INSERT INTO endpoint_health (callback_url, failing_since, last_error_code, disabled_at) "
-        f"SELECT callback_url, {PAST}, 'http_410', {PAST} FROM {SUBSCRIPTIONS} WHERE id = {id}"
+        "INSERT INTO endpoint_health (endpoint_id, callback_url, failing_since, last_error_code, disabled_at) "
+        f"SELECT endpoint_id, callback_url, {PAST}, 'http_410', {PAST} FROM {SUBSCRIPTIONS} WHERE id = {id}"
     )
     return id
 
@@ -290,6 +291,12 @@ def only_a_worker() -> str:
 PENDING, RETRY, IN_PROGRESS = "status = 'Pending'", "status = 'PendingRetry'", "status = 'InProgress'"
 COMPLETED, DEAD = "status = 'Completed'", "status = 'DeadLettered'"
 LEASED, ANY = "status = 'Leased'", "1 = 1"
+
+
+def to_another_endpoint() -> int:
+    saga = update(SAGAS, "generation = 0", f"endpoint_id = {NOWHERE}")
+    execute(f"UPDATE endpoints SET created_at = {PAST}")
+    return saga
 
 
 def crossing() -> int:
@@ -315,6 +322,15 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
         lambda: update(SUBSCRIPTIONS, "verified = 1", f"disabled_at = {PAST}"),
     ),
     "a disabled endpoint with an enabled subscription": ("disabled", only_the_endpoint_is_disabled),
+    "a subscription with another limit than its endpoint": (
+        "endpoint-settings",
+        lambda: update(SUBSCRIPTIONS, ANY, "rate_limit = 7"),
+    ),
+    "a delivery to another endpoint": ("saga-endpoints", to_another_endpoint),
+    "a subscription without an endpoint": (
+        "endpoint-settings",
+        lambda: update(SUBSCRIPTIONS, ANY, f"endpoint_id = {NOWHERE}"),
+    ),
     "a delivery to another customer": ("customers", crossing),
     "a delivery with another customer": ("customers", lambda: update(SAGAS, COMPLETED, "customer_key = 'acme'")),
     "a dead letter with another customer": (

@@ -13,7 +13,7 @@ from sagas.dispatch import dispatch
 from sagas.models import Saga
 from sagas.parking import park
 from subscriptions import health
-from subscriptions.models import Subscription
+from subscriptions.models import Subscription, endpoint_id
 from tests.factories import SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
 from webhookhub.stats import attempts, endpoints
@@ -52,7 +52,7 @@ def slow() -> Subscription:
     minute = clock.now() - timedelta(minutes=2)
     attempts.add([result(other, code, minute) for code in (None, "timeout", "http_500")])
     attempts.add([result(other, None, clock.now() - timedelta(hours=3))])  # too long ago
-    health.note_failing(URL, minute, "timeout", minute)
+    health.note_failing(endpoint_id(subscription), minute, "timeout", minute)
     return subscription
 
 
@@ -86,7 +86,7 @@ def test_the_worst_endpoints_are_those_that_wait_longest_then_those_that_fail(mo
     wait(second, 5)
     minute = clock.now() - timedelta(minutes=2)
     attempts.add([result(failing, "timeout", minute), result(healthy, None, minute)])
-    health.disable_gone(gone.callback_url)
+    health.disable_gone(endpoint_id(gone))
 
     def worst() -> list[Any]:
         return [stats.subscription for stats in endpoints.worst(clock.now())]
@@ -98,7 +98,7 @@ def test_the_worst_endpoints_are_those_that_wait_longest_then_those_that_fail(mo
 
 def test_metrics_have_the_worst_endpoints_and_totals(slow: Subscription):
     gone = SubscriptionFactory.create()
-    health.disable_gone(gone.callback_url)
+    health.disable_gone(endpoint_id(gone))
     samples = scrape()
     labels = LABELS, str(slow.pk)
     assert samples["webhookhub_endpoint_waiting"][labels] == 3

@@ -38,8 +38,9 @@ CHECKS = (
     RowCheck(
         name="deliveries",
         invariant=(
-            "A routed event has a saga for each subscription to its type, of its customer or for all customers, that "
-            "was active, verified and not disabled before it, whose filter accepts it, and that has not changed since."
+            "A routed event has a saga for each subscription to exactly its type, of its customer or for all, "
+            "that was active, verified and not disabled before it, whose filter accepts it, and that has not changed "
+            "since; or for another subscription of the same endpoint."
         ),
         table=EVENTS,
         # It is unknown what the router saw of a subscription that changed later. Well before, because the router's
@@ -48,7 +49,8 @@ CHECKS = (
             SELECT e.id, u.id AS subscription_id, e.labels, u.label_filter
             FROM {table} {join} subscriptions u {subscription_by_type} ON u.event_type = e.event_type
             LEFT JOIN webhook_delivery_sagas s {saga_by_event}
-                ON s.event_id = e.id AND s.subscription_id = u.id AND s.generation = 0
+                ON s.event_id = e.id AND s.generation = 0
+                AND (s.subscription_id = u.id OR s.endpoint_id = u.endpoint_id)
             LEFT JOIN routing_inbox i {inbox_by_event} ON i.event_id = e.id
             WHERE {in_batch} AND e.created_at < %(before)s AND u.active = 1 AND u.verified = 1
                 AND u.disabled_at IS NULL AND u.customer_disabled_at IS NULL
@@ -83,7 +85,7 @@ CHECKS = (
         # One that is not verified gets no deliveries, and its verification enables the endpoint.
         sql="""
             SELECT u.id, COALESCE(u.disabled_at, 'not') AS own, COALESCE(h.disabled_at, 'not') AS of_endpoint
-            FROM {table} LEFT JOIN endpoint_health h {health_by_url} ON h.callback_url = u.callback_url
+            FROM {table} LEFT JOIN endpoint_health h {health_by_endpoint} ON h.endpoint_id = u.endpoint_id
             WHERE {in_batch} AND u.verified = 1 AND (u.disabled_at IS NULL) <> (h.disabled_at IS NULL)
         """,
         message="disabled: {own}, its endpoint: {of_endpoint}",
