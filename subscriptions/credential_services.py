@@ -18,7 +18,7 @@ from . import client_certificates, headers, oauth2
 from .client_certificates import CertificateFacts
 from .credentials import Credentials, InvalidCredentials, OAuth2Client, Unreadable, parse, serialize
 from .endpoint_models import EndpointSettings
-from .models import Subscription
+from .models import Subscription, locked
 
 
 def set_certificate(subscription: Subscription, certificate: str, private_key: str) -> CertificateFacts:
@@ -103,7 +103,7 @@ def _change(
 ) -> None:
     Subscription.objects.require_keys()
     with transaction.atomic():
-        stored = Subscription.objects.select_for_update().get(pk=subscription.pk)
+        stored = locked(subscription)
         try:
             old = parse(stored.credentials)
         except Unreadable:
@@ -117,7 +117,7 @@ def _change(
 
 def _remove(subscription: Subscription, without: Callable[[Credentials], Credentials], action: str) -> bool:
     with transaction.atomic():
-        stored = Subscription.objects.select_for_update().get(pk=subscription.pk)
+        stored = locked(subscription)
         try:
             old = parse(stored.credentials)
             new = without(old)

@@ -66,6 +66,8 @@ def change(endpoint: Endpoint, values: Mapping[str, Any]) -> Endpoint:
         before = _values(stored) | {EVENT_TYPES: event_types(endpoint)}
         if columns:
             endpoint.save(update_fields=columns)
+        # Other columns may have changed since it was loaded; the row is locked now.
+        endpoint.refresh_from_db()
         if wanted is not None:
             _replace(endpoint, wanted)
         _record_change(endpoint, before, _values(endpoint) | {EVENT_TYPES: event_types(endpoint)})

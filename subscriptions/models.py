@@ -60,7 +60,7 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 
         A single secret that cannot be opened only fails its own deliveries.
         """
-        newest = list(self.order_by("-id").values_list("secret", flat=True)[:SAMPLE])
+        newest = list(self.existing().order_by("-id").values_list("secret", flat=True)[:SAMPLE])
         if newest and not any(crypto.opens(secret) for secret in newest):
             raise UnsuitableDatabase(
                 "none of WEBHOOKHUB_ENCRYPTION_KEYS opens the stored secrets; add the key that they were encrypted with"
@@ -283,6 +283,12 @@ def endpoint_id(target: Subscription | Endpoint) -> int:
     pk = target.pk if isinstance(target, Endpoint) else target.endpoint_id
     assert pk is not None, "a trigger gives every subscription an endpoint"
     return int(pk)
+
+
+def locked(subscription: Subscription) -> Subscription:
+    """The stored row. Its endpoint is locked first, as by a change of the endpoint: otherwise they could deadlock."""
+    list(Endpoint.objects.select_for_update().filter(pk=subscription.endpoint_id or 0).values_list("id"))
+    return Subscription.objects.select_for_update().get(pk=subscription.pk)
 
 
 def log_fields(target: Subscription | Endpoint) -> dict[str, int]:

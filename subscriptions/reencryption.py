@@ -12,7 +12,7 @@ from webhookhub.auditlog.record import record
 from webhookhub.db import clock
 from webhookhub.db.retry import one_statement
 
-from .models import Subscription
+from .endpoint_models import Endpoint
 
 # Concurrent changes of one row are rare; this many in a row mean another problem.
 MAX_TRIES = 10
@@ -21,7 +21,7 @@ COLUMNS = ("secret", "previous_secret", "custom_headers", "credentials", "previo
 
 @dataclass
 class Result:
-    """The count of re-encrypted subscriptions, and the ids of the others."""
+    """The count of re-encrypted endpoints, and the ids of the others."""
 
     done: int = 0
     undecryptable: list[int] = field(default_factory=list)
@@ -29,10 +29,10 @@ class Result:
 
 
 def reencrypt() -> Result:
-    """Encrypt everything with the first key. What cannot be decrypted is left as it is."""
+    """Encrypt everything with the first key; subscriptions follow their endpoints. What cannot be decrypted is left."""
     result = Result()
-    record(actions.REENCRYPT, kind="subscription")
-    for pk in list(Subscription.objects.order_by("id").values_list("id", flat=True)):
+    record(actions.REENCRYPT, kind="endpoint")
+    for pk in list(Endpoint.objects.order_by("id").values_list("id", flat=True)):
         try:
             if _reencrypt(pk):
                 result.done += 1
@@ -49,8 +49,8 @@ def _reencrypt(pk: int) -> bool:
     Retried after a miss: a rotation keeps the previous secret as stored, which may be under the old key.
     """
     for _ in range(MAX_TRIES):
-        stored = Subscription.objects.filter(id=pk).values(*COLUMNS).get()
-        unchanged, new = Subscription.objects.filter(id=pk, **stored), _with_first_key(stored, clock.now())
+        stored = Endpoint.objects.filter(id=pk).values(*COLUMNS).get()
+        unchanged, new = Endpoint.objects.filter(id=pk, **stored), _with_first_key(stored, clock.now())
         if one_statement(lambda unchanged=unchanged, new=new: unchanged.update(**new)):  # type: ignore[misc]
             return True
     return False

@@ -20,7 +20,7 @@ from webhookhub.db.errors import Kind, kind_of
 
 from . import credential_services, customers, filters, headers, health, patterns
 from .endpoint_models import Endpoint, EndpointSettings
-from .models import Subscription, endpoint_id
+from .models import Subscription, endpoint_id, locked
 from .signing import SYMMETRIC, BadSecret, check_shared, new_secret
 
 HEADERS = "headers"
@@ -95,7 +95,7 @@ def change(subscription: Subscription, values: Mapping[str, Any], *, seen: str |
         if not shared and values.get("callback_url") not in (None, subscription.callback_url):
             # First, like a process that disables an endpoint: in another order, they would block each other.
             health.forget_url(endpoint_id(subscription))
-        stored = Subscription.objects.select_for_update().get(pk=subscription.pk)
+        stored = locked(subscription)
         if seen is not None and seen != version(stored):
             raise ChangedSince
         check_fits(stored, values)

@@ -14,6 +14,7 @@ from deadletters.models import DeadLetter, Requeue
 from events.models import Event, RoutingInbox
 from jobs.models import Job
 from sagas.models import DeliveryRequest, Saga
+from subscriptions.endpoint_models import Endpoint
 from subscriptions.models import Subscription
 from webhookhub.db import clock
 
@@ -75,6 +76,7 @@ def _rows(model: type[models.Model], event_type: str) -> Any:
 def _names(event_type: str) -> dict[Any, dict[int, str]]:
     events = {event.id: event.external_id.removeprefix(event_type) for event in _rows(Event, event_type)}
     subscriptions = {row.id: row.callback_url.rpartition("/")[2] for row in _rows(Subscription, event_type)}
+    endpoints = {row.endpoint_id: subscriptions[row.id] for row in _rows(Subscription, event_type)}
     sagas = {
         saga.id: f"{events[saga.event_id]}→{subscriptions[saga.subscription_id]}#{saga.generation}"
         for saga in _rows(Saga, event_type)
@@ -84,6 +86,7 @@ def _names(event_type: str) -> dict[Any, dict[int, str]]:
     return {
         Event: events,
         Subscription: subscriptions,
+        Endpoint: endpoints,
         Saga: sagas,
         DeadLetter: letters,
         DeliveryRequest: requests,

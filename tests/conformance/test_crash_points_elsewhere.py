@@ -15,8 +15,9 @@ from events.catalogue import Declaration
 from events.endpoint_events import announce
 from events.intake import publish
 from events.models import Event, EventType
-from subscriptions import credential_services, customers, health
+from subscriptions import credential_services, customers, endpoint_services, health
 from subscriptions.credentials import OAuth2Client
+from subscriptions.endpoint_models import Endpoint
 from subscriptions.models import Customer, EndpointHealth, Subscription, endpoint_id
 from subscriptions.reencryption import reencrypt
 from subscriptions.secrets import OverlapRunning, rotate
@@ -24,6 +25,7 @@ from subscriptions.services import AlreadySubscribed, change, create
 from subscriptions.verification import verify
 from tests.conftest import empty_tables
 from tests.factories import SubscriptionFactory
+from tests.webhookhub.integrity.support import audit
 from tools.demo.endpoint import HttpsEndpoint
 from webhookhub import crypto
 from webhookhub.auditlog import actions
@@ -211,7 +213,47 @@ def to_create_customers() -> Work:
     return work
 
 
+def new_endpoint() -> Endpoint:
+    url = f"https://127.0.0.1:8443/{Endpoint.objects.count()}"
+    return endpoint_services.create({"callback_url": url, "event_types": ["order.*", "invoice.*"]})
+
+
+def to_create_endpoint() -> Work:
+    url = f"https://127.0.0.1:8443/{Endpoint.objects.count()}"
+
+    def work() -> None:
+        with suppress(AlreadySubscribed):
+            endpoint_services.create({"callback_url": url, "event_types": ["order.*", "invoice.*"]})
+
+    return work
+
+
+def to_change_endpoint() -> Work:
+    """It failed at its old URL."""
+    pk = new_endpoint().pk
+    health.note_failing(pk, clock.now() - timedelta(days=1), "timeout")
+    values = {"callback_url": f"https://127.0.0.1:8443/{pk}/new", "event_types": ["order.*", "*"], "rate_limit": 3}
+    return lambda: endpoint_services.change(Endpoint.objects.get(pk=pk), values)
+
+
+def to_vouch() -> Work:
+    pk = new_endpoint().pk
+    return lambda: endpoint_services.vouch(Endpoint.objects.get(pk=pk), reason="a chat service")
+
+
+def to_delete_endpoint() -> Work:
+    pk = new_endpoint().pk
+    return lambda: endpoint_services.delete(Endpoint.objects.get(pk=pk))
+
+
+def to_leave_an_endpoint() -> Work:
+    """A change of one of its subscriptions."""
+    subscription = Subscription.objects.filter(endpoint=new_endpoint().pk).earliest("id")
+    return lambda: change(subscription, {"description": "new"})
+
+
 ELSEWHERE = [
+    *(to_create_endpoint, to_change_endpoint, to_vouch, to_delete_endpoint, to_leave_an_endpoint),
     *(to_announce, to_declare, to_declare_differently, to_delete_declaration),
     *(to_put_a_customer, to_create_customers, to_set_credentials),
     *(to_fail_and_recover, to_disable(gone=True), to_disable(gone=False), to_enable),
@@ -225,6 +267,55 @@ def test_an_interrupted_verification_is_complete_or_not_recorded_and_can_be_repe
         assert row.verified == bool(row.verification_at) == bool(row.verification_result), point
         work()
         assert Subscription.objects.latest("id").verified, point
+
+
+def types_of(endpoint: Endpoint) -> list[str]:
+    return endpoint_services.event_types(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "before", "after"),
+    [
+        (to_change_endpoint, (None, ["invoice.*", "order.*"]), (3, ["*", "order.*"])),
+        (to_delete_endpoint, (None, ["invoice.*", "order.*"]), (None, [])),
+        (to_vouch, (None, ["invoice.*", "order.*"]), (None, ["invoice.*", "order.*"])),
+    ],
+)
+def test_an_endpoint_is_changed_with_its_subscriptions_or_not_at_all(
+    prepare: Callable[[], Work], before: tuple[object, list[str]], after: tuple[object, list[str]]
+):
+    for point, work in interrupted(prepare):
+        endpoint = Endpoint.objects.latest("id")
+        assert (endpoint.rate_limit, types_of(endpoint)) in (before, after), point
+        assert audit("endpoint-settings") == {}, point
+        work()
+        endpoint.refresh_from_db()
+        assert (endpoint.rate_limit, types_of(endpoint)) == after, point
+        assert (endpoint.verified, endpoint.deleted_at is None) == (
+            prepare is to_vouch,
+            prepare is not to_delete_endpoint,
+        ), point
+        assert audit("endpoint-settings") == {}, point
+
+
+def test_an_endpoint_is_created_once_with_all_its_subscriptions_wherever_that_is_interrupted():
+    def alone() -> Work:
+        empty_tables()
+        return to_create_endpoint()
+
+    for point, work in interrupted(alone):
+        assert (Endpoint.objects.count(), Subscription.objects.count()) in ((0, 0), (1, 2)), point
+        work()
+        assert (Endpoint.objects.count(), Subscription.objects.count()) == (1, 2), point
+        assert audit("endpoint-settings") == {}, point
+
+
+def test_a_subscription_leaves_its_endpoint_completely_or_not_wherever_that_is_interrupted():
+    for point, work in interrupted(to_leave_an_endpoint):
+        work()
+        assert audit("endpoint-settings") == {}, point
+        descriptions = list(Endpoint.objects.order_by("-id").values_list("description", flat=True)[:2])
+        assert descriptions == ["new", ""], point
 
 
 def test_an_interrupted_customer_has_its_audit_entries_and_can_be_repeated():

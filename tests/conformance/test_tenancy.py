@@ -24,7 +24,7 @@ from sagas.models import Saga
 from sagas.policy import RetryPolicy
 from sagas.redeliver import send_again
 from sagas.requests import RequestFilter
-from subscriptions import customers
+from subscriptions import customers, endpoint_services
 from subscriptions.models import Subscription
 from tests.factories import EventFactory, SagaFactory, SubscriptionFactory
 from webhookhub.db import clock
@@ -71,6 +71,42 @@ def test_an_event_goes_to_its_customer_and_to_the_operator(subscriptions: dict[s
         assert deliveries_of(pk) == {"", key or ""}
     assert not crossings()
     assert not RoutingInbox.objects.exists()
+
+
+def test_patterns_cross_no_customer(subscriptions: dict[str, Subscription]):
+    """Each has everything by patterns, too, at the same URL: each gets its own events, and once."""
+    for key in subscriptions:
+        for pattern in ("*", "order.*"):
+            SubscriptionFactory.create(customer_key=key, event_type=pattern, callback_url=URL)
+    for name in (TYPE, "order.paid", "invoice.paid"):
+        for customer in ("acme", "globex", None):
+            publish(name, customer, customer=customer)
+    router = Router()
+    while router.route(4):
+        pass
+    assert Saga.objects.count() == 3 * (2 + 2 + 1)
+    assert not crossings()
+    endpoints = Saga.objects.values_list("event_id", "endpoint__customer_key")
+    assert len(set(endpoints)) == Saga.objects.count()
+    assert set(Saga.objects.values_list("customer_key", "endpoint__customer_key")) == {
+        *(("acme", "acme"), ("acme", ""), ("globex", "globex"), ("globex", ""), ("", "")),
+    }
+
+
+@pytest.mark.parametrize("setting", ["rate_limit", "max_retry_limit"])
+def test_a_change_of_one_customers_endpoint_is_not_the_others(subscriptions: dict[str, Subscription], setting: str):
+    before = Subscription.objects.exclude(customer_key="acme").order_by("id").values()
+    seen = list(before)
+    endpoint = subscriptions["acme"].endpoint
+    assert endpoint is not None
+    endpoint_services.change(endpoint, {setting: 3, "event_types": ["*"]})
+    endpoint_services.vouch(endpoint, reason="r")
+    endpoint_services.delete(endpoint)
+    assert list(before.all()) == seen
+    for key in ("acme", "globex"):
+        publish(TYPE, {}, customer=key)
+    Router().route(10)
+    assert set(Saga.objects.values_list("subscription__customer_key", flat=True)) == {"globex", ""}
 
 
 def test_letter_case_makes_another_customer(subscriptions: dict[str, Subscription]):

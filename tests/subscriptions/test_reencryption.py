@@ -63,7 +63,7 @@ def test_everything_is_reencrypted_and_counted(hub_settings, new_key):
     keys = [secrets.reveal(subscription) for subscription in Subscription.objects.order_by("id")]
     new_key()
 
-    assert "The secrets of 3 subscriptions are encrypted with the first key." in run()
+    assert "The secrets of 3 endpoints are encrypted with the first key." in run()
 
     first_key_alone(hub_settings)
     stored = list(Subscription.objects.order_by("id"))
@@ -78,7 +78,7 @@ def test_a_concurrent_rotation_leaves_nothing_under_the_old_key(hub_settings, ne
     new_key()
     interrupted(monkeypatch, 1, lambda: secrets.rotate(subscription))
 
-    assert "The secrets of 1 subscriptions" in run()
+    assert "The secrets of 1 endpoints" in run()
 
     first_key_alone(hub_settings)
     stored = Subscription.objects.get()
@@ -104,7 +104,7 @@ def test_a_row_that_keeps_changing_is_reported(new_key, monkeypatch):
     new_key()
     interrupted(monkeypatch, 1000, lambda: Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: edited")))
 
-    with pytest.raises(CommandError, match=f"Subscriptions {subscription.pk} kept changing"):
+    with pytest.raises(CommandError, match=f"Endpoints {subscription.pk} kept changing"):
         run()
     assert reencryption.reencrypt().done == 0
 
@@ -114,7 +114,7 @@ def test_an_expired_previous_secret_is_cleared(until):
     expires_at = None if until is None else clock.now() + until
     SubscriptionFactory.create(previous_secret="encrypted with a lost key", previous_secret_until=expires_at)
 
-    assert "The secrets of 1 subscriptions" in run()
+    assert "The secrets of 1 endpoints" in run()
 
     stored = Subscription.objects.get()
     assert (stored.previous_secret, stored.previous_secret_until) == ("", None)
@@ -127,10 +127,10 @@ def test_an_undecryptable_secret_is_reported_and_the_rest_continues(hub_settings
     new_key()
 
     output = io.StringIO()
-    with pytest.raises(CommandError, match=f"the secrets of subscriptions {first.pk}, {last.pk};"):
+    with pytest.raises(CommandError, match=f"the secrets of endpoints {first.pk}, {last.pk};"):
         call_command("reencrypt_secrets", stdout=output)
 
-    assert "The secrets of 1 subscriptions" in output.getvalue()
+    assert "The secrets of 1 endpoints" in output.getvalue()
     first_key_alone(hub_settings)
     good.refresh_from_db()
     assert secrets.reveal(good)
@@ -151,3 +151,15 @@ def test_processes_with_old_and_new_keys_read_each_others_secrets(hub_settings):
     run()
     first_key_alone(hub_settings)
     assert all(secrets.reveal(subscription) for subscription in Subscription.objects.all())
+
+
+def test_subscriptions_of_one_endpoint_stay_together(hub_settings, new_key):
+    url = "https://127.0.0.1:8443/hook"
+    for name in ("order.created", "order.paid"):
+        SubscriptionFactory.create(callback_url=url, event_type=name)
+    new_key()
+    assert "The secrets of 1 endpoints" in run()
+    first_key_alone(hub_settings)
+    first, second = Subscription.objects.all()
+    assert first.endpoint_id == second.endpoint_id
+    assert secrets.reveal(first) == secrets.reveal(second)

@@ -12,15 +12,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         result = reencrypt()
-        self.stdout.write(f"The secrets of {result.done} subscriptions are encrypted with the first key.")
+        self.stdout.write(f"The secrets of {result.done} endpoints are encrypted with the first key.")
         errors = []
         if result.undecryptable:
             errors.append(
-                "None of WEBHOOKHUB_ENCRYPTION_KEYS opens the secrets of subscriptions "
+                "None of WEBHOOKHUB_ENCRYPTION_KEYS opens the secrets of endpoints "
                 f"{', '.join(map(str, result.undecryptable))}; add the key that was used."
             )
         if result.changing:
-            errors.append(f"Subscriptions {', '.join(map(str, result.changing))} kept changing; repeat the command.")
+            errors.append(f"Endpoints {', '.join(map(str, result.changing))} kept changing; repeat the command.")
         try:
             second_factor.reencrypt()
         except crypto.Undecipherable:
