@@ -50,7 +50,8 @@ class Upgrade:
         self._works_since_now("new loops")
         assert f"of {VERSION}" not in self._command("version")
         self._site.stop("producer-new")
-        assert describe(self._site.judge(HERE)) == ""
+        violations = describe(self._site.judge(HERE))
+        assert not violations, violations
         self._site.stop("new web", "new loops")
 
     def _start_old(self) -> None:
