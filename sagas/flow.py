@@ -25,7 +25,7 @@ from .queues import Queued, Queues
 from .windows import Windows
 
 T = TypeVar("T")
-# How often the open attempts and the park are read: while there are any, and otherwise.
+# How often the open attempts and the park are read: while they change, and at least.
 SWEEP_SECONDS = 1.0
 IDLE_SWEEP_SECONDS = 5.0
 # How often the waiting deliveries are logged.
@@ -74,6 +74,9 @@ class Flow:
         # Endpoints with waiting deliveries whose window may have opened.
         self._opened: set[int] = set()
         self._sweep_at = 0.0
+        self._sweep_seconds = SWEEP_SECONDS
+        # Whether attempts were opened or have ended since the last sweep.
+        self._has_changed = False
         # When a parked delivery may be a probe, or has a free slot.
         self._wake_at = 0.0
         self._newly_parked: Counter[int] = Counter()
@@ -118,7 +121,7 @@ class Flow:
         for endpoint, ids in by_endpoint.items():
             self.windows.note_opened(endpoint, ids, now)
         if by_endpoint:
-            self._sweep_at = min(self._sweep_at, now + SWEEP_SECONDS)
+            self._sweep_soon()
 
     def queue(self, deliveries: Sequence[tuple[int, int]]) -> set[int]:
         """Queue first attempts (saga id, subscription id) whose turn comes soon; returns the ids of the queued ones."""
@@ -133,7 +136,7 @@ class Flow:
                 if count:
                     self._opened.add(endpoint)
         if queued:
-            self._sweep_at = min(self._sweep_at, time.monotonic() + SWEEP_SECONDS)
+            self._sweep_soon()
         return queued
 
     def dequeue(self, limit: int) -> list[Queued]:
@@ -159,11 +162,13 @@ class Flow:
             self._parked.setdefault(self.endpoint(subscription_id), set()).add(subscription_id)
         self._newly_parked.update(subscription_ids)
         self._opened.update(self.endpoint(subscription_id) for subscription_id in subscription_ids)
-        self._sweep_at = min(self._sweep_at, time.monotonic() + SWEEP_SECONDS)
+        self._sweep_soon()
 
     def note_finished(self, job_ids: Iterable[int]) -> None:
         """Attempts that may have a result, as hints name them."""
         finished = self.windows.note_finished(job_ids, time.monotonic())
+        if finished:
+            self._sweep_soon()
         self._opened |= {endpoint for endpoint in finished if self._has_waiting(endpoint)}
 
     def note_results(self, results: Sequence[SettledResult]) -> None:
@@ -246,6 +251,10 @@ class Flow:
         probes = (at for endpoint in self._parked if (at := self.windows.probe_at(endpoint)) > now)
         return min([*slots, *probes], default=float("inf"))
 
+    def _sweep_soon(self) -> None:
+        self._has_changed = True
+        self._sweep_at = min(self._sweep_at, time.monotonic() + SWEEP_SECONDS)
+
     def sweep(self) -> None:
         """Read now and then what other processes have changed: subscriptions, open attempts, the park."""
         now = time.monotonic()
@@ -274,8 +283,11 @@ class Flow:
         for subscription_id in self._routable:
             self._parked.setdefault(self.endpoint(subscription_id), set()).add(subscription_id)
         self._opened = {*self._parked, *self.queues.endpoints}
+        # An endpoint that does not respond may keep its deliveries waiting for days.
+        quiet = min(2 * self._sweep_seconds, IDLE_SWEEP_SECONDS)
         is_idle = not self._opened and not self.windows.has_open
-        self._sweep_at = now + (IDLE_SWEEP_SECONDS if is_idle else SWEEP_SECONDS)
+        self._sweep_seconds = IDLE_SWEEP_SECONDS if is_idle else SWEEP_SECONDS if self._has_changed else quiet
+        self._sweep_at, self._has_changed = now + self._sweep_seconds, False
         self._log_parked(now)
 
     def _by_endpoint(self, counts: Mapping[int, int]) -> dict[int, int]:

@@ -244,6 +244,20 @@ def test_an_idle_orchestrator_looks_at_the_park_seldom():
     assert flow_module.SWEEP_SECONDS < orchestrator.hints_in() <= flow_module.IDLE_SWEEP_SECONDS
 
 
+def test_while_nothing_changes_a_waiting_park_is_looked_at_seldom():
+    waiting(subscribe(), 5)
+    flow = Flow()
+    dispatch(BATCH, flow=flow)
+    pauses = []
+    for _ in range(5):
+        flow._sweep_at = 0.0
+        assert admit(BATCH, flow) == 0
+        pauses.append(round(flow.due_in()))
+    assert pauses == [1, 2, 4, 5, 5]
+    flow.note_finished(finish())
+    assert flow._sweep_at <= time.monotonic() + flow_module.SWEEP_SECONDS
+
+
 def break_endpoint(flow: Flow, subscription: Subscription, failures: int) -> None:
     flow.note_results([SettledResult(0, subscription.id, "connect_error", 1)] * failures)
 
