@@ -83,7 +83,7 @@ class SingleFloor:
         self._rows("SELECT version FROM subscription_version LIMIT 1")
         return self._insert(
             f"INSERT INTO {SAGAS} (event_id, subscription_id, endpoint_id, generation, status, attempt_count, "
-            "next_attempt_at, max_retry_limit, base_delay, created_at, updated_at) "
+            "next_attempt_at, max_retry_limit, base_delay, retry_delays, created_at, updated_at) "
             f"VALUES ({event}, {self._subscription}, {self._endpoint}, 0, 'Pending', 0, {NOW}, {POLICY}, {NOW}, {NOW})"
         )
 
