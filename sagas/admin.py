@@ -38,7 +38,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
         "status",
         "event_type",
         "customer_key",
-        "endpoint",
+        "endpoint_url",
         "attempts",
         "short_error",
         "next_attempt",
@@ -99,7 +99,7 @@ class SagaAdmin(ExactSearch, ReadOnlyAdmin):
         return str(saga.event.event_type)
 
     @admin.display(description=_("endpoint"))
-    def endpoint(self, saga: Saga) -> str:
+    def endpoint_url(self, saga: Saga) -> str:
         return saga.subscription.shown_url
 
     @admin.display(description=_("attempts"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern, path
 from django.utils.translation import gettext
@@ -36,7 +36,11 @@ class EndpointAdmin(Audited, ReadOnlyAdmin):
     list_display = ("id", "customer_key", "shown_url", "event_types", "state", "description", "updated_at")
     search_fields = ("customer_key", "description")
     texts = ("customer_key",)
-    list_prefetch = ("subscriptions",)
+    list_prefetch = (
+        Prefetch("subscriptions", Subscription.objects.existing().only("id", "endpoint_id", "event_type")),
+    )
+    # Secrets are not for lists.
+    list_defer = ("secret", "previous_secret", "custom_headers", "credentials")
     fields = (
         *("customer_key", "uid", "shown_url", "description", "state", "rate_limit"),
         *("verified", "verification_text", "verification_at", "vouched_by", "vouch_reason"),
@@ -68,7 +72,7 @@ class EndpointAdmin(Audited, ReadOnlyAdmin):
 
     @admin.display(description=_("event types"))
     def event_types(self, endpoint: Endpoint) -> str:
-        names = [row.event_type for row in endpoint.subscriptions.all() if row.deleted_at is None]
+        names = [row.event_type for row in endpoint.subscriptions.all()]
         return ", ".join(sorted(names)[:10]) or NOTHING
 
     @admin.display(description=_("state"))

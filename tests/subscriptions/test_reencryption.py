@@ -104,7 +104,7 @@ def test_a_row_that_keeps_changing_is_reported(new_key, monkeypatch):
     new_key()
     interrupted(monkeypatch, 1000, lambda: Subscription.objects.update(custom_headers=crypto.encrypt("X-Key: edited")))
 
-    with pytest.raises(CommandError, match=f"Endpoints {subscription.pk} kept changing"):
+    with pytest.raises(CommandError, match=f"Endpoints {subscription.endpoint_id} kept changing"):
         run()
     assert reencryption.reencrypt().done == 0
 
@@ -127,7 +127,7 @@ def test_an_undecryptable_secret_is_reported_and_the_rest_continues(hub_settings
     new_key()
 
     output = io.StringIO()
-    with pytest.raises(CommandError, match=f"the secrets of endpoints {first.pk}, {last.pk};"):
+    with pytest.raises(CommandError, match=f"the secrets of endpoints {first.endpoint_id}, {last.endpoint_id};"):
         call_command("reencrypt_secrets", stdout=output)
 
     assert "The secrets of 1 endpoints" in output.getvalue()

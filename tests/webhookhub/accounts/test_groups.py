@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 VIEW = {
     *("view_event", "view_saga", "view_deliveryrequest", "view_job", "view_deadletter", "view_subscription"),
-    *("view_process", "view_instance", "view_customer", "view_eventtype"),
+    *("view_process", "view_instance", "view_customer", "view_endpoint", "view_eventtype"),
 }
 EXPECTED = {
     "support": VIEW | {"send_now", "send_again", "requeue_deadletter", "retry_step"},
@@ -46,6 +46,7 @@ EXPECTED = {
         "add_subscription",
         "change_subscription",
         "verify_subscription",
+        "vouch_endpoint",
         "reveal_secret",
         "change_credentials",
     },

@@ -51,8 +51,8 @@ class SingleFloor:
         self._curl = new_handle(authority)
         self._cleanup = cleanup
         self._event_type = load.event_types(1)[0]
-        [(self._subscription,)] = database.execute(
-            "SELECT id FROM subscriptions WHERE event_type = %s", [self._event_type]
+        [(self._subscription, self._endpoint)] = database.execute(
+            "SELECT id, endpoint_id FROM subscriptions WHERE event_type = %s", [self._event_type]
         )
 
     def deliver(self) -> float:
@@ -82,9 +82,9 @@ class SingleFloor:
         [_] = self._rows(f"SELECT event_id, event_type, labels FROM {INBOX} WHERE event_id = {event}")
         self._rows("SELECT version FROM subscription_version LIMIT 1")
         return self._insert(
-            f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
-            "max_retry_limit, base_delay, created_at, updated_at) "
-            f"VALUES ({event}, {self._subscription}, 0, 'Pending', 0, {NOW}, {POLICY}, {NOW}, {NOW})"
+            f"INSERT INTO {SAGAS} (event_id, subscription_id, endpoint_id, generation, status, attempt_count, "
+            "next_attempt_at, max_retry_limit, base_delay, retry_delays, created_at, updated_at) "
+            f"VALUES ({event}, {self._subscription}, {self._endpoint}, 0, 'Pending', 0, {NOW}, {POLICY}, {NOW}, {NOW})"
         )
 
     def dispatch(self, saga: int) -> int:

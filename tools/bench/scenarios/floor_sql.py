@@ -24,9 +24,10 @@ class Floor:
     def __init__(self, database: Server, size: int) -> None:
         self._connection = database.connection
         self._size = size
-        self._subscriptions: dict[str, list[int]] = {}
-        for event_type, subscription in self._rows("SELECT event_type, id FROM subscriptions ORDER BY id"):
-            self._subscriptions.setdefault(event_type, []).append(subscription)
+        # Ids of subscriptions and their endpoints, as SQL.
+        self._subscriptions: dict[str, list[str]] = {}
+        for event_type, *ids in self._rows("SELECT event_type, id, endpoint_id FROM subscriptions ORDER BY id"):
+            self._subscriptions.setdefault(event_type, []).append(", ".join(map(str, ids)))
 
     def route(self) -> int:
         self._execute("BEGIN")
@@ -37,14 +38,15 @@ class Floor:
         self._rows("SELECT version FROM subscription_version LIMIT 1")
         now = self._now()
         sagas = [
-            f"({event}, {subscription}, 0, 'Pending', 0, {now}, {POLICY}, {now}, {now})"
+            f"({event}, {ids}, 0, 'Pending', 0, {now}, {POLICY}, {now}, {now})"
             for event, event_type, _ in inbox
-            for subscription in self._subscriptions[event_type]
+            for ids in self._subscriptions[event_type]
         ]
         if sagas:
             self._execute(
-                f"INSERT INTO {SAGAS} (event_id, subscription_id, generation, status, attempt_count, next_attempt_at, "
-                f"max_retry_limit, base_delay, retry_delays, created_at, updated_at) VALUES {', '.join(sagas)}"
+                f"INSERT INTO {SAGAS} (event_id, subscription_id, endpoint_id, generation, status, attempt_count, "
+                "next_attempt_at, max_retry_limit, base_delay, retry_delays, created_at, updated_at) "
+                f"VALUES {', '.join(sagas)}"
             )
             events = _list(event for event, *_ in inbox)
             self._rows(f"SELECT id, event_id, subscription_id, generation FROM {SAGAS} WHERE event_id IN ({events})")
