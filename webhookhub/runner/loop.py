@@ -104,7 +104,8 @@ class Loop:
     def _run_due(self, stop: StopSignals, turn_at: float) -> None:
         """One batch of each step that is due: what one step hands on, the next does in the same turn.
 
-        A poll that becomes due while the turn lasts belongs to the next one, which polls all idle steps together. A step whose statements fail comes after the others, which would otherwise only wait for their connection.
+        A poll that becomes due while the turn lasts belongs to the next one, which polls all idle steps together.
+        A step whose statements fail comes after the others, which would otherwise only wait for their connection.
         """
         for managed in sorted(self._steps, key=attrgetter("conflicts")):
             if stop.requested:
