@@ -158,7 +158,6 @@ UNREADABLE_DECISIONS = [
             {"error": 5},
             {"error": "x" * 501},
             {"error": "\x1b[2J"},
-            {"error": "\ud800"},
             {"cause": None},
             {"aggregate_id": 0},
             {"basis": [[]]},
