@@ -39,6 +39,7 @@ from .state import (
     Decision,
     Fact,
     State,
+    UnreadableFact,
 )
 
 # Each lost round means that another process has advanced the run.
@@ -121,14 +122,18 @@ def _fold(
     """The state of a run and the next decision about it; None if its rows cannot be read, which stops no other run."""
     try:
         definition = require(registry, run.saga_type, run.definition_version)
-        numbers = sorted(fact.decision_no or 0 for fact in own if fact.role in DECIDED)
-        if numbers != list(range(1, len(numbers) + 1)):
-            raise ValueError(f"its decisions have the numbers {numbers}")
+        _require_numbered(own)
         state = fold(definition, own)
-        return state, state.next or (expire(definition, own, horizon) if horizon else None)
-    except Exception as error:  # noqa: BLE001  # another program may have written anything into the facts, by SQL
+    except (UnknownDefinition, UnreadableFact) as error:
         set_aside(run.log_fields, error)
         return None
+    return state, state.next or (expire(definition, own, horizon) if horizon else None)
+
+
+def _require_numbered(own: Sequence[Fact]) -> None:
+    numbers = sorted(fact.decision_no or 0 for fact in own if fact.role in DECIDED)
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise UnreadableFact(f"its decisions have the numbers {numbers}")
 
 
 def _may_be_written(run: Instance, changed: Collection[str]) -> bool:

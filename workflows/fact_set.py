@@ -7,11 +7,12 @@ from datetime import datetime
 
 from . import state
 from .definition import Definition, Step
-from .state import TEXT_LENGTH, Decision, Effect, Fact
+from .state import TEXT_LENGTH, Decision, Effect, Fact, UnreadableFact
 
 
 class FactSet:
     def __init__(self, definition: Definition, facts: Iterable[Fact]) -> None:
+        """Raises UnreadableFact."""
         self.definition = definition
         # (step, role) → when it was first observed.
         self.seen: dict[tuple[str, str], datetime] = {}
@@ -26,11 +27,11 @@ class FactSet:
             if fact.role == state.EMITTED:
                 self.emitted.add(Effect(fact.detail, fact.step))
             elif fact.role in state.DECIDED:
-                assert fact.decision_no is not None
-                decisions[fact.decision_no] = Decision.read(fact.role, fact.step, fact.detail, fact.at)
-            else:
-                assert fact.role in state.OBSERVED, fact.role
+                decisions[fact.decision_no or 0] = Decision.read(fact.role, fact.step, fact.detail, fact.at)
+            elif fact.role in state.OBSERVED:
                 self._observe(fact)
+            else:
+                raise UnreadableFact(f"a fact has the role {fact.role}")
         self.decisions = [decisions[number] for number in sorted(decisions)]
         self.failing = self._decision(state.FAILING)
         self.ended = self._decision(state.ENDED)

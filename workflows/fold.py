@@ -16,7 +16,7 @@ from .state import TEXT_LENGTH, Decision, Due, Effect, Fact, State
 
 
 def fold(definition: Definition, facts: Iterable[Fact]) -> State:
-    """There must be at least one observed fact."""
+    """There must be at least one observed fact. Raises UnreadableFact."""
     fact_set = FactSet(definition, facts)
     failing, ended = fact_set.failing, fact_set.ended
     started_at = ended.started_at if ended else fact_set.started_at()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 TEXT_LENGTH = 500
+AGGREGATE_LENGTH = 200
 
 # Statuses of a run, as ADR-025 spells them.
 IN_PROGRESS = "IN_PROGRESS"
@@ -68,6 +69,10 @@ SAGA_FAILED = "saga.failed"
 EMISSIONS = (SAGA_TIMED_OUT, SAGA_COMPENSATION_REQUESTED, SAGA_COMPLETED, SAGA_FAILED)
 
 
+class UnreadableFact(ValueError):
+    """A fact that this version of the hub does not write: another program has written it."""
+
+
 def printable(text: str) -> str:
     """The beginning, without control characters: the text is shown on pages and terminals."""
     return "".join(character if character.isprintable() else " " for character in text[:TEXT_LENGTH]).strip()
@@ -116,10 +121,27 @@ class Decision:
 
     @classmethod
     def read(cls, role: str, step: str, detail: str, at: datetime) -> Decision:
-        """The decision that was stored with `detail()`."""
-        content: dict[str, Any] = json.loads(detail)
-        content |= {"basis": tuple(content["basis"]), "started_at": datetime.fromisoformat(content["started_at"])}
-        return cls(role, step, **content, at=at)
+        """The decision that was stored with `detail()`; UnreadableFact if anything else was."""
+        try:
+            content: dict[str, Any] = json.loads(detail)
+            content |= {"basis": tuple(content["basis"]), "started_at": datetime.fromisoformat(content["started_at"])}
+            decision = cls(role, step, **content, at=at)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UnreadableFact(f"a decision cannot be read: {type(error).__name__}: {error}") from error
+        if not decision._is_one_of_the_hub():
+            raise UnreadableFact("a decision has values that the hub does not write")
+        return decision
+
+    def _is_one_of_the_hub(self) -> bool:
+        aggregate_id = "" if self.aggregate_id is None else self.aggregate_id
+        texts = (self.cause, self.status, self.error, aggregate_id, *self.basis)
+        return (
+            all(isinstance(text, str) and text.isprintable() for text in texts)
+            and self.status in (TERMINAL if self.role == ENDED else ("",))
+            and len(self.error) <= TEXT_LENGTH
+            and len(aggregate_id) <= AGGREGATE_LENGTH
+            and self.started_at.utcoffset() == timedelta()
+        )
 
 
 @dataclass(frozen=True, slots=True)

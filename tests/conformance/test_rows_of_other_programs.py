@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.db.models import F
 
 from events import declarations
 from events.intake import publish
@@ -24,8 +26,10 @@ from webhookhub.db import clock
 from webhookhub.ids import new_uid
 from webhookhub.stats.models import MINUTE, Period
 from webhookhub.stats.rollup import roll_up
+from workflows import advance, versions
 from workflows.facts import fact_row
-from workflows.models import Fact, Instance, TrackedType, UsedDefinition
+from workflows.models import Fact, Instance, TrackedType, UsedDefinition, WorkflowInbox
+from workflows.tracker import Tracker
 
 __all__ = ["folder", "write"]
 
@@ -133,7 +137,42 @@ def test_a_run_that_another_program_has_ended_stops_no_other(write: Write, log_s
     assert "contradicts its facts" in logged(log_stream, "workflow_run_invalid")[0]["error"]
 
 
-@pytest.mark.parametrize(("number", "detail"), [(1, "{}"), (1, "5"), (7, "{}"), (1, '{"basis": 1}')])
+DECISION = {
+    "cause": "",
+    "status": "COMPLETED",
+    "error": "",
+    "basis": [":started"],
+    "started_at": "2026-01-01T00:00:00+00:00",
+    "aggregate_id": None,
+}
+UNREADABLE_DECISIONS = [
+    "{}",
+    "5",
+    "[]",
+    '{"basis": 1}',
+    *(
+        json.dumps(DECISION | changes)
+        for changes in (
+            {"status": "IN_PROGRESS"},
+            {"status": None},
+            {"error": 5},
+            {"error": "x" * 501},
+            {"error": "\x1b[2J"},
+            {"cause": None},
+            {"aggregate_id": 0},
+            {"basis": [[]]},
+            {"aggregate_id": "x" * 201},
+            {"started_at": "2026-01-01T00:00:00"},
+            {"started_at": "0001-01-01T00:00:00+14:00"},
+            {"later": 1},
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "detail"), [(7, json.dumps(DECISION)), *((1, detail) for detail in UNREADABLE_DECISIONS)]
+)
 def test_a_decision_that_cannot_be_read_sets_its_run_aside(write: Write, number: int, detail: str, log_stream: Any):
     write(1)
     say("trip.booked", "case-1", "t-1")
@@ -144,6 +183,75 @@ def test_a_decision_that_cannot_be_read_sets_its_run_aside(write: Write, number:
 
     assert runs()["case-2"] == (1, "COMPLETED")
     assert {line["saga_id"] for line in logged(log_stream, "workflow_run_invalid")} == {str(run.saga_id)}
+
+
+def test_a_decision_of_the_hub_is_read(write: Write, log_stream: Any):
+    """The case that the unreadable ones differ from."""
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    run = Instance.objects.get()
+    detail = json.dumps(DECISION)
+    Fact.objects.create(**fact_row(run.pk, "", "ended", "hub", clock.now(), decision_no=1, detail=detail))
+    say("trip.paid", "case-1", "t-1")
+
+    assert runs() == {"case-1": (1, "COMPLETED")}
+    assert logged(log_stream, "workflow_run_invalid") == []
+
+
+# Only what cannot be read is set aside: the loop waits for a lost database, and reports a mistake.
+OTHER_ERRORS = pytest.mark.parametrize(
+    "error",
+    [
+        OperationalError(2006, "MySQL server has gone away"),
+        OperationalError(1213, "Deadlock found"),
+        InterfaceError(0, ""),
+        RuntimeError("a mistake in the program"),
+        KeyError("a mistake in the program"),
+    ],
+    ids=repr,
+)
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def fail(*_arguments: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@OTHER_ERRORS
+@pytest.mark.parametrize("function", ["fold", "require"])
+def test_any_other_error_reaches_the_loop_and_the_event_is_not_consumed(
+    write: Write, function: str, error: Exception, log_stream: Any, monkeypatch: pytest.MonkeyPatch
+):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    publish("trip.paid", {"trip": "t-1"}, correlation_id="case-1")
+    tracker = Tracker(versions.in_force())
+    with monkeypatch.context() as patch:
+        patch.setattr(advance, function, failing(error))
+        with pytest.raises(type(error)):
+            tracker.track(10)
+
+    assert logged(log_stream, "workflow_run_invalid") == []
+    assert WorkflowInbox.objects.update(lease_until=None) == 1
+    assert tracker.track(10) == 1
+    assert Instance.objects.get().step_states["payment"] == "done"
+
+
+@OTHER_ERRORS
+def test_any_other_error_about_a_deadline_reaches_the_loop(
+    write: Write, error: Exception, log_stream: Any, monkeypatch: pytest.MonkeyPatch
+):
+    write(1)
+    say("trip.booked", "case-1", "t-1")
+    Instance.objects.update(deadline=clock.now(), version=F("version") + 1)
+    tracker = Tracker(versions.in_force())
+    monkeypatch.setattr(advance, "expire", failing(error))
+    with pytest.raises(type(error)):
+        tracker.expire(10)
+
+    assert logged(log_stream, "workflow_run_invalid") == []
 
 
 @pytest.mark.parametrize("text", ["\t", "a\x00b", "\x1b[2J"])

@@ -131,6 +131,7 @@ def test_a_saga_is_created_in_no_other_state(status: str, attempts: int):
 
 def test_a_saga_delivers_a_stored_event():
     subscription = SubscriptionFactory.create()
+    EventFactory.create()
     with pytest.raises(DatabaseError, match="A saga delivers a stored event"):
         insert_saga(of=Saga(event_id=987654, subscription=subscription))
 

@@ -75,6 +75,7 @@ LANES = (
     ),
     Lane("mutants", MARIADB, ("tests/nightly/mutants",), 15, "each guard removed in turn"),
     Lane("fuzz", MARIADB, ("tests/nightly/fuzz",), 4, "generated requests to the API"),
+    Lane("rows", MARIADB, ("tests/nightly/rows",), 6, "hostile values in every column that a role can write"),
     Lane("pages", MARIADB, ("tests/nightly/pages",), 4, "every page of the console in the browser"),
     Lane("scale", MARIADB, ("tests/nightly/scale",), 4, "thousands of rows: memory of the audit, bulk requeue"),
     Lane(

@@ -35,6 +35,7 @@ from workflows.state import (
     VERB,
     Effect,
     Fact,
+    UnreadableFact,
 )
 
 
@@ -358,3 +359,8 @@ def test_a_run_with_an_undone_step_does_not_complete(role: str):
     assert run.state.current_step == "inventory"
     run.observe(Fact(FAILURE, "payment", at(9), EVENT))
     assert run.state.status in (COMPENSATING, FAILED)
+
+
+def test_a_fact_with_a_role_of_another_program_is_refused():
+    with pytest.raises(UnreadableFact, match="of a newer version"):
+        fold(ORDER, [Fact(DONE, "order", BEGIN, EVENT), Fact("of a newer version", "order", BEGIN, EVENT)])

@@ -78,13 +78,13 @@ class Loop:
     def _run_until_stopped(self, stop: StopSignals) -> None:
         while not stop.requested:
             self._wait(stop, self._steps)
+            now = time.monotonic()
             for database in self._databases:
-                self._poll_together(database)
-            self._run_due(stop)
+                self._poll_together(database, now)
+            self._run_due(stop, now)
 
-    def _poll_together(self, database: Database) -> None:
+    def _poll_together(self, database: Database, now: float) -> None:
         """One short query in place of the polls of all idle steps that use this connection."""
-        now = time.monotonic()
         idle = {
             managed: conditions
             for managed in self._steps
@@ -101,9 +101,10 @@ class Loop:
             has_work = any(list(islice(exist, len(conditions))))
             managed.plan_poll(time.monotonic() - started_at, at_once=has_work)
 
-    def _run_due(self, stop: StopSignals) -> None:
+    def _run_due(self, stop: StopSignals, turn_at: float) -> None:
         """One batch of each step that is due: what one step hands on, the next does in the same turn.
 
+        A poll that becomes due while the turn lasts belongs to the next one, which polls all idle steps together.
         A step whose statements fail comes after the others, which would otherwise only wait for their connection.
         """
         for managed in sorted(self._steps, key=attrgetter("conflicts")):
@@ -112,7 +113,7 @@ class Loop:
             now = time.monotonic()
             if not managed.may_run(now):
                 self._attend(managed, now)
-            elif managed.is_due(now):
+            elif managed.is_due(turn_at):
                 self._run(managed)
                 self._run_few()
 

@@ -130,9 +130,9 @@ class ManagedStep:
         return found
 
     def plan_poll(self, took: float, *, at_once: bool = False) -> None:
-        """Plans the next poll after a query that took so many seconds."""
+        """Plans the next poll after a query that took so many seconds; with `at_once`, in the same turn."""
         self._backoff.longest = self._pace.longest
-        self._poll_at = time.monotonic() + (0.0 if at_once else self._backoff.after(took))
+        self._poll_at = 0.0 if at_once else time.monotonic() + self._backoff.after(took)
 
     def note_hosts(self, hosts: Hosts) -> None:
         """The hosts of each kind of loop. Work from a host whose notifications do not arrive is found by polling."""

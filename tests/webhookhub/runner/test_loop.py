@@ -281,11 +281,12 @@ def test_a_full_batch_is_followed_by_the_next_one_after_the_other_steps(database
     assert order == ["router", "worker", "router", "router"]
 
 
-def test_idle_steps_poll_with_one_query(database: Database):
-    class Idle(Recording):
-        def conditions(self) -> list[Condition]:
-            return [Condition(RoutingInbox)]
+class Idle(Recording):
+    def conditions(self) -> list[Condition]:
+        return [Condition(RoutingInbox)]
 
+
+def test_idle_steps_poll_with_one_query(database: Database):
     idle = {"router": Idle(), "orchestrator": Idle(), "worker": Idle()}
     polls: list[int] = []
 
@@ -300,6 +301,25 @@ def test_idle_steps_poll_with_one_query(database: Database):
 
     assert polls[:20] == [1] * 20, "after its first poll, the step did not run until there was an event"
     assert all(len(step.ran_at) > 1 for step in idle.values())
+
+
+def test_an_idle_step_whose_poll_becomes_due_during_a_turn_polls_with_the_others(database: Database):
+    """A turn can take longer than the interval, because of another step or a busy machine."""
+    idle = Idle()
+    polls: list[int] = []
+
+    def long_enough() -> bool:
+        time.sleep(2 * OFTEN)
+        polls.append(len(idle.ran_at))
+        if len(polls) == 10:
+            publish("order.created", {})
+        return len(idle.ran_at) > 1
+
+    slow = Recording(stop_when(long_enough))
+    run_loop(Loop(managed(database, {"cleaner": slow, "worker": idle}), 10, isolated=True))
+
+    assert polls[:10] == [0, *[1] * 9], "it started after the first step, and ran again when there was an event"
+    assert len(idle.ran_at) > 1
 
 
 @pytest.mark.usefixtures("one_poll")

@@ -40,7 +40,7 @@ from workflows import services, versions
 from workflows.tracked_types import CatchUp
 from workflows.tracker import Tracker
 
-pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.mysql_family, pytest.mark.django_db, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).resolve().parents[3]
 MODELS = {model._meta.db_table: model for model in apps.get_models()}
