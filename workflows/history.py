@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ from .state import EMITTED, EVENT, OBSERVED, State
 
 # A producer may repeat itself without end, and each fact is folded with all facts before it.
 MAX_FACTS = 500
+# run_workflows notices a passed deadline within this time.
+NOTICED_WITHIN = timedelta(seconds=10)
 
 
 class Position(NamedTuple):
@@ -42,13 +44,15 @@ class History:
 class Row(NamedTuple):
     """One line of two histories. `left` or `right` is None if only the other history has the fact.
 
-    The states are those after this line on each side.
+    The states are those after this line on each side. `right_at` is the time of a decision in the other history, if that
+    version has another deadline for it.
     """
 
     left: Position | None
     right: Position | None
     left_state: State | None
     right_state: State | None
+    right_at: datetime | None = None
 
     @property
     def fact(self) -> Fact:
@@ -58,7 +62,7 @@ class Row(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        return _place(self.left_state) != _place(self.right_state)
+        return _place(self.left_state) != _place(self.right_state) or self.right_at is not None
 
 
 def positions(definition: Definition, rows: Sequence[Fact]) -> list[Position]:
@@ -116,9 +120,12 @@ def side_by_side(left: History, right: History | None = None) -> list[Row]:
     left_state: State | None = None
     right_state: State | None = None
     for first, second in _aligned(left.positions, right.positions if right else ()):
+        right_at = None
+        if first and second and _deadline(left_state) != _deadline(right_state):
+            right_at = _decided_elsewhen(first.fact, second.fact)
         left_state = first.state if first else left_state
         right_state = second.state if second else right_state
-        rows.append(Row(first, second, left_state, right_state))
+        rows.append(Row(first, second, left_state, right_state, right_at))
     return rows
 
 
@@ -160,6 +167,17 @@ def _key(fact: Fact) -> tuple[object, ...]:
     if fact.role not in OBSERVED:
         return fact.role, fact.step, fact.detail if fact.role == EMITTED else ""
     return ("event", fact.event_id) if fact.event_id is not None else ("fact", fact.pk)
+
+
+def _deadline(state: State | None) -> datetime | None:
+    return state.deadline if state else None
+
+
+def _decided_elsewhen(fact: Fact, other: Fact) -> datetime | None:
+    """The time of the other decision, unless it is about the same. What is published follows from a decision."""
+    if fact.role == EMITTED or abs(other.occurred_at - fact.occurred_at) <= NOTICED_WITHIN:
+        return None
+    return other.occurred_at
 
 
 def _place(state: State | None) -> tuple[str, str] | None:

@@ -220,3 +220,6 @@ def test_a_verification_has_its_time(time: str):
     assert refusals({time: (sql.format(time), [subscription.pk])}) == {}
     assert execute(sql.format("'2026-01-01'"), [subscription.pk]) == 1
     assert Subscription.objects.get().verified
+    without = "UPDATE subscriptions SET verification_at = NULL WHERE id = %s"
+    assert refusals({"kept": (without, [subscription.pk])}) == {}
+    assert execute("UPDATE subscriptions SET verified = 0, verification_at = NULL WHERE id = %s", [subscription.pk]) == 1

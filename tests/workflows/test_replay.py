@@ -220,6 +220,28 @@ def test_a_time_out_passes_as_it_would_have():
     assert not last.differs
 
 
+@pytest.mark.requirement("R5-9d")
+def test_a_decision_under_another_time_limit_differs_and_has_its_time(tmp_path: Path):
+    """The inventory has five minutes in version 1, and six in version 2."""
+    tracked()
+    told_before(ORDER, ("order", DONE), "o-1", timedelta(minutes=7))
+    catch_up()
+    expire()
+    run = instance("o-1")
+    text = (SAMPLES / "order_submission_1.toml").read_text().replace("version = 1", "version = 2")
+    (tmp_path / "same.toml").write_text(text)
+    (tmp_path / "next.toml").write_text(text.replace("timeout_seconds = 300", "timeout_seconds = 360"))
+
+    same, other = (replay(run, "--definition", str(tmp_path / name)) for name in ("same.toml", "next.toml"))
+    content = json.loads(replay(run, "--definition", str(tmp_path / "next.toml"), "--json"))
+
+    due = run.started_at + timedelta(minutes=6)
+    assert [line[-1] for line in lines(same)] == ["–"] * 4
+    assert [line[-1] for line in lines(other)] == ["–", "differs", "–", "–"]
+    assert lines(other)[1][2] == f"COMPENSATING at order, at {due.isoformat()}"
+    assert [fact["other_at"] for fact in content["facts"]] == [None, due.isoformat(), None, None]
+
+
 def test_an_observation_of_both_versions_is_one_line_in_its_order():
     """The hub publishes the same before the run is closed under one version, and after it under the other."""
     begin, definition = clock.now(), read(SAMPLES / "order_submission_1.toml")

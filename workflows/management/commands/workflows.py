@@ -276,11 +276,10 @@ def _lines(rows: Sequence[Row], compared: bool) -> Iterator[list[str]]:
         if compared:
             sides = ((row.left, row.left_state), (row.right, row.right_state))
             # In brackets: this side does not have the fact.
-            yield [
-                *line,
-                *(_state(state) if position else f"({_state(state)})" for position, state in sides),
-                "differs" if row.differs else "",
-            ]
+            left, right = (_state(state) if position else f"({_state(state)})" for position, state in sides)
+            if row.right_at:
+                right = f"{right}, at {row.right_at.isoformat()}"
+            yield [*line, left, right, "differs" if row.differs else ""]
         else:
             after = row.left_state.steps if row.left_state else {}
             changed = [f"{step} {state}" for step, state in after.items() if before.get(step) != state]
@@ -318,7 +317,9 @@ def _row_as_json(number: int, row: Row) -> dict[str, Any]:
     ]
     content = {"number": number, "occurred_at": fact.occurred_at.isoformat(), "step": fact.step, "role": fact.role}
     sides = {"recorded": row.left is not None, "other": row.right is not None}
-    return {**content, "facts_of": [name for name, there in sides.items() if there], "states": states}
+    facts_of = [name for name, there in sides.items() if there]
+    other_at = row.right_at.isoformat() if row.right_at else None
+    return {**content, "facts_of": facts_of, "other_at": other_at, "states": states}
 
 
 def _remarks(definition: Definition, result: Backtest) -> Iterator[str]:
