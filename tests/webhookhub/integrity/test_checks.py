@@ -392,6 +392,10 @@ PLANTED: dict[str, tuple[str, Callable[[], int | str]]] = {
     "a lease without a token": ("leased-jobs", lambda: update(JOBS, LEASED, "lease_token = ''")),
     "a lease without a worker": ("leased-jobs", lambda: update(JOBS, LEASED, "worker_id = ''")),
     "a lease without an end": ("leased-jobs", lambda: update(JOBS, LEASED, "lease_until = NULL")),
+    "an attempt that is never ready": (
+        "pending-jobs",
+        lambda: update(JOBS, LEASED, "status = 'Pending', lease_until = NULL"),
+    ),
     "a lease long past its time": ("overdue-leases", lambda: update(JOBS, LEASED, f"lease_until = {PAST}")),
     "finished at no time": ("finished-jobs", lambda: update(JOBS, COMPLETED, "finished_at = NULL")),
     "finished without a worker": ("finished-jobs", lambda: update(JOBS, COMPLETED, "worker_id = ''")),

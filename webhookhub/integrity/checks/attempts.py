@@ -146,6 +146,17 @@ CHECKS = (
         message="Leased for saga {saga_id}, without a token, a worker or an expiry",
     ),
     RowCheck(
+        name="pending-jobs",
+        invariant="A Pending job has a time from which a worker may take it.",
+        table=JOBS,
+        sql="""
+            SELECT j.id, j.saga_id
+            FROM {table}
+            WHERE {in_batch} AND j.status = 'Pending' AND j.lease_until IS NULL
+        """,
+        message="Pending for saga {saga_id}, without a time: no worker takes it",
+    ),
+    RowCheck(
         name="overdue-leases",
         invariant="Expired leases are reset soon.",
         table=JOBS,
