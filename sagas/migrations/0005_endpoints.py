@@ -44,7 +44,7 @@ TRIGGERS = [
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sagas", "0004_quicker_rules"), ("subscriptions", "0007_endpoints")]
+    dependencies = [("sagas", "0004_quicker_rules"), ("subscriptions", "0008_endpoints")]
 
     operations = [
         WithTriggersAside(

@@ -145,28 +145,26 @@ DECISION = {
     "started_at": "2026-01-01T00:00:00+00:00",
     "aggregate_id": None,
 }
+UNREADABLE_CHANGES: list[dict[str, Any]] = [
+    {"status": "IN_PROGRESS"},
+    {"status": None},
+    {"error": 5},
+    {"error": "x" * 501},
+    {"error": "\x1b[2J"},
+    {"cause": None},
+    {"aggregate_id": 0},
+    {"basis": [[]]},
+    {"aggregate_id": "x" * 201},
+    {"started_at": "2026-01-01T00:00:00"},
+    {"started_at": "0001-01-01T00:00:00+14:00"},
+    {"later": 1},
+]
 UNREADABLE_DECISIONS = [
     "{}",
     "5",
     "[]",
     '{"basis": 1}',
-    *(
-        json.dumps(DECISION | changes)
-        for changes in (
-            {"status": "IN_PROGRESS"},
-            {"status": None},
-            {"error": 5},
-            {"error": "x" * 501},
-            {"error": "\x1b[2J"},
-            {"cause": None},
-            {"aggregate_id": 0},
-            {"basis": [[]]},
-            {"aggregate_id": "x" * 201},
-            {"started_at": "2026-01-01T00:00:00"},
-            {"started_at": "0001-01-01T00:00:00+14:00"},
-            {"later": 1},
-        )
-    ),
+    *(json.dumps(DECISION | changes) for changes in UNREADABLE_CHANGES),
 ]
 
 

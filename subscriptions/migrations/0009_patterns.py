@@ -7,7 +7,7 @@ import webhookhub.db.fields
 
 
 class Migration(migrations.Migration):
-    dependencies = [("subscriptions", "0007_endpoints")]
+    dependencies = [("subscriptions", "0008_endpoints")]
 
     operations = [
         migrations.AlterField(

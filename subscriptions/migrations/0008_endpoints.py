@@ -37,7 +37,8 @@ from webhookhub.db.triggers import (
 
 first = earlier("subscriptions", "0002_triggers")
 before = earlier("subscriptions", "0006_identity")
-RULES = {trigger.name: trigger.rules for trigger in before.TRIGGERS}
+changed = earlier("subscriptions", "0007_verification_time")
+RULES = {trigger.name: trigger.rules for trigger in [*before.TRIGGERS, *changed.TRIGGERS]}
 
 SETTINGS = [
     "callback_url",
@@ -171,7 +172,8 @@ TRIGGERS = [
     Default("trg_rate_endpoint", "endpoint_rates", "endpoint_id", OLDEST_WITH_URL),
 ]
 BEFORE = [
-    *(trigger for trigger in made_by(before.Migration) if trigger.name in {"trg_sub_created", "trg_sub_changed"}),
+    *(trigger for trigger in made_by(before.Migration) if trigger.name == "trg_sub_created"),
+    *made_by(changed.Migration),
     *(trigger for trigger in made_by(first.Migration) if trigger.name in {"trg_health_created", "trg_health_changed"}),
 ]
 
@@ -233,7 +235,7 @@ def endpoint():
 
 
 class Migration(migrations.Migration):
-    dependencies = [("subscriptions", "0006_identity")]
+    dependencies = [("subscriptions", "0007_verification_time")]
 
     operations = [
         migrations.CreateModel(
