@@ -30,6 +30,8 @@ REPORT_DELAY_SECONDS = 0.02
 COLLECT_SECONDS = 0.02
 # The longest time a turn waits for the network.
 POLL_SECONDS = 0.05
+# The same while it only waits for responses: each of them ends the wait. Less than the engine's LONG_GAP_SECONDS.
+QUIET_SECONDS = 0.5
 # The share of the slots that bulk leaves to jobs that come one by one, while there are any.
 RESERVED_SHARE = 0.2
 # How long a job may wait in the worker for a free slot of its host.
@@ -80,7 +82,9 @@ class Worker:
 
     def idle_for(self) -> float:
         """For how many seconds no transfer needs attention unless one of its files is ready."""
-        return min(self._poll_seconds(), self._engine.idle_for())
+        is_quiet = not (self._engine.has_queue or self._tokens.waiting)
+        seconds = self._poll_seconds(longest=QUIET_SECONDS if is_quiet else POLL_SECONDS)
+        return min(seconds, self._engine.idle_for())
 
     def files(self) -> tuple[list[int], list[int]]:
         """The file descriptors that transfers wait to read from and to write to."""
@@ -257,11 +261,11 @@ class Worker:
         self.collect(seconds)
         return self._flush(batch_size) if self._due() or len(self._reports) >= batch_size else 0
 
-    def _poll_seconds(self, *, leasing: bool = True) -> float:
+    def _poll_seconds(self, *, leasing: bool = True, longest: float = POLL_SECONDS) -> float:
         """How long to wait for the network: until the next read from or write to the database."""
         if self._unsent or self._due():
             return 0.0  # after deferring jobs, look at once for others that can be sent
-        seconds = min(POLL_SECONDS, self.hints_in()) if leasing else POLL_SECONDS
+        seconds = min(longest, self.hints_in()) if leasing else longest
         if self._reports:
             seconds = min(seconds, self._oldest_report + REPORT_DELAY_SECONDS - time.monotonic())
         return max(0.0, seconds)

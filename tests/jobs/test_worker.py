@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import select
 import threading
 import time
 from collections.abc import Callable
@@ -16,13 +17,13 @@ from jobs import worker as worker_module
 from jobs.lease import LeasedJob, lease
 from jobs.models import Job
 from jobs.report import Report, report
-from jobs.worker import POLL_SECONDS, Worker
+from jobs.worker import POLL_SECONDS, QUIET_SECONDS, Worker
 from subscriptions.models import Subscription
 from tests.factories import JobFactory
 from tools.demo.endpoint import HttpsEndpoint, Reply
 from webhookhub import crypto
 from webhookhub.db import clock
-from webhookhub.egress.engine import Engine
+from webhookhub.egress.engine import LONG_GAP_SECONDS, Engine
 from webhookhub.egress.messages import Request
 
 pytestmark = pytest.mark.django_db
@@ -282,6 +283,22 @@ def test_draining_waits_for_the_response_without_busy_polling(endpoint: HttpsEnd
         worker.close()
 
     assert turns < 50
+
+
+def test_an_endpoint_that_hangs_wakes_the_worker_seldom(endpoint: HttpsEndpoint):
+    answer_now = held_back(endpoint)
+    jobs_at(endpoint, 1)
+    worker = Worker("w")
+    try:
+        turn_until(worker, lambda: len(endpoint.received) == 1)
+        worker.collect(0.0)
+        assert worker.idle_for() == QUIET_SECONDS < LONG_GAP_SECONDS
+        readable, _ = worker.files()
+        answer_now.set()
+        assert select.select(readable, [], [], 10)[0], "the response ends the wait"
+    finally:
+        answer_now.set()
+        worker.close()
 
 
 def test_results_are_reported_together_but_do_not_block_slots(endpoint: HttpsEndpoint, monkeypatch):

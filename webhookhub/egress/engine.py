@@ -85,6 +85,11 @@ class Engine(Generic[T]):
     def free(self) -> int:
         return max(0, self.concurrency - self.in_flight)
 
+    @property
+    def has_queue(self) -> bool:
+        """Whether requests wait for their turn, or for an address."""
+        return bool(self._queued or self._unresolved)
+
     def accepts(self, url: str) -> bool:
         """Whether a request would be sent soon: at once, or after others to the same fast host."""
         host = self._hosts.at(url)
