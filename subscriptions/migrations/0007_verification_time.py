@@ -19,5 +19,7 @@ class Migration(migrations.Migration):
     dependencies = [("subscriptions", "0006_identity")]
 
     operations = [
-        ReplaceTriggers(TRIGGERS, [trigger for trigger in made_by(before.Migration) if trigger.name == "trg_sub_changed"])
+        ReplaceTriggers(
+            TRIGGERS, [trigger for trigger in made_by(before.Migration) if trigger.name == "trg_sub_changed"]
+        )
     ]

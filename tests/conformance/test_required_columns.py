@@ -220,4 +220,5 @@ def test_a_verification_has_its_time(time: str):
     assert Subscription.objects.get().verified
     without = "UPDATE subscriptions SET verification_at = NULL WHERE id = %s"
     assert refusals({"kept": (without, [subscription.pk])}) == {}
-    assert execute("UPDATE subscriptions SET verified = 0, verification_at = NULL WHERE id = %s", [subscription.pk]) == 1
+    cleared = "UPDATE subscriptions SET verified = 0, verification_at = NULL WHERE id = %s"
+    assert execute(cleared, [subscription.pk]) == 1

@@ -108,8 +108,8 @@ COUNTING = {"stats_counters": "SELECT, INSERT, UPDATE"}
 # For every loop: check the migrations, register, send heartbeats, unregister.
 LOOP = {
     "django_migrations": "SELECT",
-    "hub_processes": "SELECT, INSERT (name, kind, host, pid, version, started_at, heartbeat_at), UPDATE (heartbeat_at), "
-    "DELETE",
+    "hub_processes": "SELECT, INSERT (name, kind, host, pid, version, started_at, heartbeat_at), "
+    "UPDATE (heartbeat_at), DELETE",
 }
 
 ROLES = (
