@@ -44,8 +44,8 @@ class History:
 class Row(NamedTuple):
     """One line of two histories. `left` or `right` is None if only the other history has the fact.
 
-    The states are those after this line on each side. `right_at` is the time of a decision in the other history, if
-    that version has another deadline for it.
+    The states are those after this line on each side. `right_at` is the time of a decision in the right history, if
+    its version has another deadline for it.
     """
 
     left: Position | None
