@@ -95,14 +95,13 @@ class Router:
     def others(self, limit: int) -> list[int]:
         """Events further behind that are not of the type and customer of most of the last batch, `limit` at most.
 
-        A burst must not delay all others. Each call looks through a part of the inbox, from there on where the call
-        before has ended.
+        A burst, which is more than half of a batch, must not delay all others. Each call looks through a part of the
+        inbox, from there on where the call before has ended.
         """
-        if not self._batch:
+        kinds = Counter((row.event_type, row.customer_key) for row in self._batch)
+        [((event_type, customer_key), count)] = kinds.most_common(1) or [(("", ""), 0)]
+        if 2 * count <= len(self._batch):
             return []
-        (event_type, customer_key), _ = Counter((row.event_type, row.customer_key) for row in self._batch).most_common(
-            1
-        )[0]
         after = max(self._looked_to, self._batch[-1].event_id)
         upto = after + LOOK_AHEAD
         rows = _others(after=after, upto=upto, event_type=event_type, customer_key=customer_key, limit=Limit(limit))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -81,10 +82,11 @@ def test_a_worker_refuses_to_start_without_the_key_of_the_stored_secrets(process
 
 @pytest.mark.usefixtures("committed")
 def test_a_definition_that_was_changed_after_its_use_is_named(processes: Processes, tmp_path: Path):
+    used = {"name": "mine", "version": 1, "starts": ["a"], "steps": [{"key": "one", "done": ["b"]}]}
+    UsedDefinition.objects.create(name="mine", version=1, fingerprint="another", document=json.dumps(used))
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\nversion = 1\nstarts = ["a"]\n[[steps]]\nkey = "one"\ndone = ["a"]\n'
     )
-    UsedDefinition.objects.create(name="mine", version=1, fingerprint="another", document="{}")
 
     refused = processes.start("run_workflows", WEBHOOKHUB_WORKFLOW_DEFINITIONS=str(tmp_path))
 
