@@ -22,6 +22,8 @@ SILENT_SECONDS = 5.0
 BUSY_SECONDS = 0.2
 # How much each result adds to the window of an endpoint that responds, until its connections are busy.
 QUICK_GROWTH = 3
+# Workers measure responses in whole milliseconds; 0 is less than one.
+SHORTEST_SECONDS = 0.001
 # The share of the newest response in the average.
 NEWEST = 0.2
 # The quickest time grows by this share in a second: an endpoint may become slower for good.
@@ -52,13 +54,14 @@ class Window:
 
     def note_response(self, seconds: float) -> None:
         known = self.response_seconds < math.inf
+        seconds = max(seconds, SHORTEST_SECONDS)
         self.response_seconds = (1 - NEWEST) * self.response_seconds + NEWEST * seconds if known else seconds
 
     def busy_size(self, connections: int, largest: int) -> float:
         """The window that keeps so many connections busy; 0 for an endpoint that is new or does not respond."""
         if self.response_seconds >= SILENT_SECONDS:
             return 0.0
-        return min(connections * max(1.0, BUSY_SECONDS / max(self.response_seconds, 0.001)), largest)
+        return min(connections * max(1.0, BUSY_SECONDS / self.response_seconds), largest)
 
     def note_duration(self, opened_at: float, now: float, largest: int, connections: int) -> None:
         """An attempt that was opened at `opened_at` has ended."""

@@ -12,6 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from events.intake import publish
+from events.models import RoutingInbox
 from events.routing import Router
 from sagas.dispatch import dispatch
 from sagas.models import Saga
@@ -91,6 +92,7 @@ def test_a_stopping_hub_waits_for_the_response_and_settles_it(
     hub.wait_for("process_started", 1 + len(KINDS))
     publish("order.created", {})
     endpoint.wait_for(1)
+    until(lambda: not RoutingInbox.objects.exists(), "the router has removed the event from the inbox")
 
     hub.signal(signal.SIGTERM)
     draining = hub.wait_for("process_draining", 2)

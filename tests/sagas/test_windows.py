@@ -181,6 +181,12 @@ def test_the_breaker_opens_after_failures_in_a_row():
     assert windows.room(URL, 0.0) == 0
 
 
+def test_a_response_within_a_millisecond_has_a_rate():
+    windows = new()
+    windows.note_result(URL, 0.0, succeeded=True, seconds=0.0)
+    assert windows.per_second(URL) == 1000
+
+
 def test_an_open_breaker_admits_one_probe_at_growing_intervals():
     windows = new(breaker_failures=3, longest_pause=8.0)
     failed(windows, 3, now=100.0)

@@ -66,7 +66,7 @@ def parse() -> argparse.Namespace:
         "scenarios",
         nargs="*",
         metavar="SCENARIO",
-        help=f"some of: {', '.join(NAMES)} (all but isolation)",
+        help=f"some of: {', '.join(NAMES)} (all but isolation and triggers)",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes and one run each, to see whether it works")
     parser.add_argument("--minutes", type=float, default=12.0, help="time limit; further runs are skipped (12)")

@@ -19,6 +19,7 @@ from tools.bench.scenarios import (
     isolation,
     latency,
     scale,
+    triggers,
 )
 
 # A scenario may also use the time that earlier ones have left over.
@@ -34,10 +35,11 @@ SHARES = {
     "endtoend": 0.20,
     "after_silence": 0.08,
     "isolation": 1.0,
+    "triggers": 0.2,
 }
 NAMES = tuple(SHARES)
-# With its full sizes, isolation takes longer than all others together.
-DEFAULT = tuple(name for name in NAMES if name != "isolation")
+# With its full sizes, isolation takes longer than all others together; triggers are of interest after a change to one.
+DEFAULT = tuple(name for name in NAMES if name not in ("isolation", "triggers"))
 THROUGH_API = ("endtoend", "after_silence")
 ALTERNATING = ("drain", "floor")
 
@@ -60,6 +62,7 @@ def run(context: Context, chosen: Collection[str]) -> Iterator[Result]:
         "endtoend": lambda: endtoend.run(context),
         "after_silence": lambda: after_silence.run(context),
         "isolation": lambda: isolation.run(context),
+        "triggers": lambda: triggers.run(context),
     }
     for name, measure in others.items():
         if name in chosen:
