@@ -16,7 +16,7 @@ help:
 	@echo "make demo    publish and deliver sample events, print a summary, exit"
 	@echo "make demo-workflows  run business workflows of seven services, some of which fail; print a table of results"
 	@echo "make check   linters, types, architecture, docs, translations, migrations: under a minute"
-	@echo "make test    set up and run the test suite: about fifteen minutes (ARGS='-k name' goes to pytest)"
+	@echo "make test    set up and run the test suite: about eight minutes (ARGS='-k name' goes to pytest)"
 	@echo "make test-all  run every test on every database, torture, mutants: under 90 minutes (LANES='torture partitions')"
 	@echo "make torture kill processes at random for 90 s and check that nothing is lost (ARGS='--seconds 600 …')"
 	@echo "make bench   set up and run the benchmark, about twelve minutes (ARGS='drain floor --quick' goes to it)"
