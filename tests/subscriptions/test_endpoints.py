@@ -136,6 +136,17 @@ def test_an_endpoint_that_is_disabled_disables_its_subscriptions_only():
     assert are_equal(first.pk, second.pk, other.pk)
 
 
+def test_the_database_clears_verified_when_the_url_of_an_endpoint_changes():
+    alone = Endpoint.objects.create(callback_url=URL, verified=True, verification_at=clock.now())
+    subscription = SubscriptionFactory.create(callback_url=f"{URL}/1")
+    for pk in (alone.pk, endpoint_id(subscription)):
+        endpoint = Endpoint.objects.filter(pk=pk)
+        assert endpoint.get().verified
+        endpoint.update(callback_url=f"{URL}/2")
+        assert not endpoint.get().verified
+    assert are_equal(subscription.pk)
+
+
 def test_another_url_ends_the_trouble_of_the_endpoint():
     [subscription] = subscribe("order.created")
     health.disable_gone(endpoint_id(subscription))
