@@ -1,4 +1,4 @@
-"""Endpoints as rows: subscriptions share one, and its settings are the same in all of them, whoever writes them."""
+"""Endpoints as rows: subscriptions share one, and its settings are the same in all of them, after any write."""
 
 from __future__ import annotations
 
