@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from subscriptions import credential_services, health, services, verification
+from subscriptions import credential_services, health, secrets, services, verification
 from subscriptions.endpoint_models import Endpoint
 from subscriptions.models import Subscription
 from webhookhub.db import clock
 from webhookhub.db.requirements import UnsuitableDatabase
 
 from .problems import Problem
-from .schemas.subscriptions import ClientCertificateOut, OAuth2ClientOut
+from .schemas.subscriptions import ClientCertificateOut, OAuth2ClientOut, RotateIn
 
 Target = TypeVar("Target", Endpoint, Subscription)
 # Of a response: those that are not columns, or are shown in another form.
@@ -69,3 +69,11 @@ def saved(save: Callable[[], Target]) -> Target:
     # Read the columns that the database has set.
     target.refresh_from_db()
     return target
+
+
+def rotated(target: Endpoint | Subscription, body: RotateIn) -> str:
+    """The new signing secret."""
+    try:
+        return secrets.rotate(target, body.signing_scheme, force=body.force)
+    except secrets.RotationRefused as error:
+        raise Problem(409, f"Nothing was changed: {error}.") from None

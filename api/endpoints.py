@@ -23,7 +23,6 @@ from webhookhub.validators import InvalidReason
 
 from . import endpoint_fields, pagination, parsing, problems
 from .auth import ApiKeyAuth, caller_of
-from .problems import Problem
 from .resource import Resource
 from .schemas.endpoints import (
     EndpointChange,
@@ -142,11 +141,7 @@ def rotate(request: HttpRequest, uid: PathUid) -> EndpointWithSecret:
     """The response contains the new secret, which is not shown again. During an overlap, both secrets sign."""
     body = parsing.read_if_given(request, RotateIn)
     endpoint = _endpoint(request, uid)
-    try:
-        secret = secrets.rotate(endpoint, body.signing_scheme, force=body.force)
-    except secrets.RotationRefused as error:
-        raise Problem(409, f"Nothing was changed: {error}.") from None
-    return _with_secret(endpoint, secret)
+    return _with_secret(endpoint, endpoint_fields.rotated(endpoint, body))
 
 
 @resource.post("/{uid}/verify", VerificationOut, "Verify an endpoint", 404)

@@ -137,11 +137,7 @@ def rotate(request: HttpRequest, subscription_id: PathId) -> SubscriptionWithSec
     """The response contains the new secret, which is not shown again. During an overlap, both secrets sign."""
     body = parsing.read_if_given(request, RotateIn)
     subscription = _subscription(request, subscription_id)
-    try:
-        secret = secrets.rotate(subscription, body.signing_scheme, force=body.force)
-    except secrets.RotationRefused as error:
-        raise Problem(409, f"Nothing was changed: {error}.") from None
-    return _with_secret(subscription, secret)
+    return _with_secret(subscription, endpoint_fields.rotated(subscription, body))
 
 
 @resource.post(

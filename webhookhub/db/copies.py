@@ -86,8 +86,8 @@ class SameAsShared:
 
 
 @dataclass(frozen=True)
-class ShareNew:
-    """A new row without a shared row gets one of its own."""
+class _OfCopy:
+    """A trigger of the table with the copies."""
 
     name: str
     copies: Copies
@@ -95,21 +95,19 @@ class ShareNew:
     @property
     def table(self) -> str:
         return self.copies.table
+
+
+@dataclass(frozen=True)
+class ShareNew(_OfCopy):
+    """A new row without a shared row gets one of its own."""
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         return self.copies.adopt(connection, self.name, "INSERT", f"NEW.{self.copies.key} IS NULL")
 
 
 @dataclass(frozen=True)
-class ShareChanged:
+class ShareChanged(_OfCopy):
     """A row that is changed by itself gets a shared row of its own, if it has none or shares one with others."""
-
-    name: str
-    copies: Copies
-
-    @property
-    def table(self) -> str:
-        return self.copies.table
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         by_itself = f"{self.copies.differs(connection)} AND {self.copies.is_shared()}"
@@ -117,15 +115,8 @@ class ShareChanged:
 
 
 @dataclass(frozen=True)
-class CopyUp:
+class CopyUp(_OfCopy):
     """A changed row changes its shared row, if no other row shares it."""
-
-    name: str
-    copies: Copies
-
-    @property
-    def table(self) -> str:
-        return self.copies.table
 
     def create_sql(self, connection: BaseDatabaseWrapper) -> str:
         condition = f"{self.copies.differs(connection)} AND NOT {self.copies.is_shared()}"
